@@ -1,0 +1,38 @@
+# Every target sets up what it needs: a virtual environment, the dependencies, the kernels.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+SOURCES := pyproject.toml $(wildcard src/fastmosaic/format/*.pyx src/fastmosaic/format/*.pxd)
+
+.PHONY: demo test lint format bench clean
+
+# Made anew whenever a kernel or a dependency changes.
+$(VENV)/ready: $(SOURCES)
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --upgrade pip
+	$(BIN)/pip install --quiet --group dev --editable .
+	touch $@
+
+demo: $(VENV)/ready
+	$(BIN)/python -m demo
+
+test: lint
+	$(BIN)/pytest -n 2
+
+lint: $(VENV)/ready
+	$(BIN)/ruff format --check
+	$(BIN)/ruff check
+	$(BIN)/mypy
+
+format: $(VENV)/ready
+	$(BIN)/ruff format
+	$(BIN)/ruff check --fix
+
+bench: $(VENV)/ready
+	$(BIN)/pip install --quiet --group bench
+	$(BIN)/python -m bench
+
+clean:
+	rm -rf $(VENV) build src/*.egg-info
+	find src tests -name '*.so' -o -name '__pycache__' -prune -exec rm -rf {} +
+	rm -f src/fastmosaic/format/*.c

@@ -1,0 +1,114 @@
+"""The functions: a file in one call."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from .format.metadata import FileMetaData
+from .reader import MosaicFile, Readable
+from .writer import (
+    DEFAULT_MAX_DICT_BYTES,
+    DEFAULT_MAX_DICT_ENTRIES,
+    DEFAULT_NUM_BUCKETS,
+    DEFAULT_ROW_GROUP_BYTES,
+    MosaicWriter,
+    Writable,
+)
+
+
+def read_table(
+    source: Readable,
+    *,
+    columns: Sequence[str] | None = None,
+    filters: Any = None,
+    row_groups: Sequence[int] | None = None,
+    filesystem: object = None,
+    use_threads: bool = True,
+) -> pa.Table:
+    """The rows of a Mosaic file; see `MosaicFile` and `MosaicFile.read` for the parameters.
+
+    >>> import pyarrow as pa, fastmosaic as fm
+    >>> sink = pa.BufferOutputStream()
+    >>> fm.write_table(pa.table({"id": [1, 2, 3], "name": ["a", "b", "c"]}), sink)
+    >>> fm.read_table(sink.getvalue(), columns=["name"], filters=[("id", ">", 1)]).to_pylist()
+    [{'name': 'b'}, {'name': 'c'}]
+    """
+    with MosaicFile(source, filesystem=filesystem) as file:
+        return file.read(columns, filters=filters, row_groups=row_groups, use_threads=use_threads)
+
+
+def read_schema(where: Readable, *, filesystem: object = None) -> pa.Schema:
+    """The Arrow schema of a Mosaic file.
+
+    >>> import pyarrow as pa, fastmosaic as fm
+    >>> sink = pa.BufferOutputStream()
+    >>> fm.write_table(pa.table({"id": [1], "name": ["a"]}), sink)
+    >>> fm.read_schema(sink.getvalue()).names
+    ['id', 'name']
+    """
+    with MosaicFile(where, filesystem=filesystem) as file:
+        return file.schema
+
+
+def read_metadata(where: Readable, *, filesystem: object = None) -> FileMetaData:
+    """Rows, columns, row groups, buckets and statistics of a Mosaic file.
+
+    >>> import pyarrow as pa, fastmosaic as fm
+    >>> sink = pa.BufferOutputStream()
+    >>> fm.write_table(pa.table({"id": [3, 1, 2]}), sink, write_statistics=["id"])
+    >>> fm.read_metadata(sink.getvalue()).row_group(0).statistics["id"]
+    ColumnStatistics(null_count=0, min=1, max=3)
+    """
+    with MosaicFile(where, filesystem=filesystem) as file:
+        return file.metadata
+
+
+def write_table(
+    table: pa.Table,
+    where: Writable,
+    *,
+    compression: str | None = "zstd",
+    compression_level: int = 1,
+    checksum: bool = True,
+    write_statistics: bool | Sequence[str] = False,
+    use_dictionary: bool | Sequence[str] = True,
+    row_group_size: int | None = None,
+    row_group_bytes: int = DEFAULT_ROW_GROUP_BYTES,
+    num_buckets: int = DEFAULT_NUM_BUCKETS,
+    page_size_threshold: int | None = None,
+    max_dict_entries: int = DEFAULT_MAX_DICT_ENTRIES,
+    max_dict_total_bytes: int = DEFAULT_MAX_DICT_BYTES,
+    use_threads: bool = True,
+    filesystem: object = None,
+) -> None:
+    """Write a table as a Mosaic file; see `MosaicWriter` for the parameters.
+
+    >>> import pyarrow as pa, fastmosaic as fm
+    >>> sink = pa.BufferOutputStream()
+    >>> fm.write_table(pa.table({"id": [1, 2]}), sink, compression="none", num_buckets=1)
+    >>> sink.getvalue().size
+    78
+    """
+    if not isinstance(table, pa.Table):
+        raise TypeError(f"expected a pyarrow.Table, not an object of type {type(table).__name__}")
+    with MosaicWriter(
+        where,
+        table.schema,
+        compression=compression,
+        compression_level=compression_level,
+        checksum=checksum,
+        write_statistics=write_statistics,
+        use_dictionary=use_dictionary,
+        row_group_size=row_group_size,
+        row_group_bytes=row_group_bytes,
+        num_buckets=num_buckets,
+        page_size_threshold=page_size_threshold,
+        max_dict_entries=max_dict_entries,
+        max_dict_total_bytes=max_dict_total_bytes,
+        use_threads=use_threads,
+        filesystem=filesystem,
+    ) as writer:
+        writer.write_table(table)

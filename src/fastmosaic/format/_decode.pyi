@@ -1,0 +1,24 @@
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+
+class PageFault(ValueError):
+    column: int
+
+class Pages:
+    count: int
+    @staticmethod
+    def from_monolithic(
+        data: Any, start: int, kinds: bytes, rows: Sequence[int], stop: int
+    ) -> Pages: ...
+    @staticmethod
+    def from_slots(slots: Sequence[bytes | None], kinds: bytes, rows: Sequence[int]) -> Pages: ...
+    def expansion(self, columns: Sequence[int]) -> int: ...
+    def decode(self, columns: Sequence[int], types: Sequence[pa.DataType]) -> list[pa.Array]: ...
+
+def offsets_of(lengths: memoryview, out: memoryview) -> int: ...
+def walk_index(
+    data: Any, num_groups: int, num_buckets: int, kinds: bytes, data_end: int
+) -> tuple[bytes, bytes]: ...
+def walk_statistics(data: Any, start: int, rows: int, kinds: bytes) -> bytes: ...

@@ -1,0 +1,1094 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+"""From the bytes of a bucket to Arrow arrays, column by column, without the GIL.
+
+The bytes are not trusted: every read is checked against the end of its part, every count
+against the bytes that are left, before memory is taken. What is wrong becomes `ValueError`
+(the file is damaged) or `OverflowError` (it holds more than Arrow's types can).
+"""
+
+from libc.stdint cimport int32_t, int64_t, uint8_t, uintptr_t
+from libc.stdlib cimport calloc, free, malloc, realloc
+from libc.string cimport memcpy, memset
+
+from fastmosaic.format._arrow cimport (
+    ALL_NULL, BINARY, BOOL, CONST, DECIMAL64, DECIMAL128, DICT, INT8, INT16, INT32, INT64,
+    NUM_KINDS, PLAIN, STRING, TIMESTAMP_NS, ArrowArray, bit_width, fm_bits, fm_load16, fm_load32,
+    fm_load64, fm_popcount64, fm_store16, fm_store32, fm_store64, fm_swap16, fm_swap32, fm_swap64,
+    is_utf8, uint16_t, uint32_t, uint64_t, width_of,
+)
+
+import pyarrow as pa
+
+_import_array = pa.Array._import_from_c
+
+cdef extern from *:
+    """
+    static inline int64_t fm_retain(int64_t* refs) {
+        return __atomic_add_fetch(refs, 1, __ATOMIC_RELAXED);
+    }
+    static inline int64_t fm_drop(int64_t* refs) {
+        return __atomic_sub_fetch(refs, 1, __ATOMIC_ACQ_REL);
+    }
+    """
+    int64_t fm_retain(int64_t* refs) nogil
+    int64_t fm_drop(int64_t* refs) nogil
+
+
+# What can be wrong with a page. Faults from TOO_LARGE on are not the file's.
+cdef enum Fault:
+    FINE
+    TRUNCATED
+    BAD_VARINT
+    BAD_ENTRIES
+    BAD_INDEX
+    BAD_ENCODING
+    BAD_UTF8
+    BAD_DECIMAL
+    BAD_NANOS
+    NANOS_OVERFLOW
+    TOO_LARGE
+    NO_MEMORY
+
+_FACTS = (
+    "",
+    "the data ends before its last value",
+    "a varint is cut off or exceeds 32 bits",
+    "a dictionary declares more entries than it has bytes",
+    "a dictionary index has no entry",
+    "unknown encoding",
+    "a string is not UTF-8",
+    "a decimal is longer than 16 bytes",
+    "the nanoseconds of a timestamp are not in 0..999999",
+    "a timestamp exceeds 64 bits of nanoseconds",
+    "the column exceeds 2 GiB in one row group",
+    "out of memory",
+)
+
+cdef int64_t MAX_OFFSET = 2147483647
+cdef int BLOCK = 1024  # indices unpacked at a time: they stay in the first-level cache
+
+
+cdef struct Page:
+    int encoding
+    int kind
+    bint has_nulls
+    int64_t rows
+    int64_t non_null
+    const uint8_t* meta       # the value of a CONST, the entries of a DICT
+    int64_t meta_size
+    int64_t entries
+    const uint8_t* nulls      # bit 1 = null
+    const uint8_t* data
+    int64_t data_size
+
+
+cdef struct Reader:
+    const uint8_t* at
+    const uint8_t* end
+
+
+cdef inline int64_t left(Reader* reader) noexcept nogil:
+    return reader.end - reader.at
+
+
+cdef inline int64_t varint(Reader* reader) noexcept nogil:
+    """The next varint, or -1."""
+    cdef uint64_t value = 0
+    cdef int shift = 0
+    cdef uint8_t byte
+    while reader.at < reader.end and shift < 35:
+        byte = reader.at[0]
+        reader.at += 1
+        value |= <uint64_t>(byte & 0x7F) << shift
+        if byte < 0x80:
+            return <int64_t>value if value <= 0xFFFFFFFFULL else -1
+        shift += 7
+    return -1
+
+
+cdef int skip_values(Reader* reader, int kind, int64_t count) noexcept nogil:
+    """Move past `count` values."""
+    cdef int width = width_of(kind)
+    cdef int64_t i, size
+    if width:
+        if count > left(reader) // width:
+            return TRUNCATED
+        reader.at += count * width
+        return FINE
+    for i in range(count):
+        if reader.at < reader.end and reader.at[0] < 0x80:
+            size = reader.at[0]
+            reader.at += 1
+        else:
+            size = varint(reader)
+            if size < 0:
+                return BAD_VARINT
+        if size > left(reader):
+            return TRUNCATED
+        reader.at += size
+    return FINE
+
+
+cdef int take_meta(Page* page, Reader* reader) noexcept nogil:
+    cdef int fault
+    page.meta = reader.at
+    if page.encoding == CONST:
+        page.entries = 1
+        fault = skip_values(reader, page.kind, 1)
+    else:
+        page.entries = varint(reader)
+        if page.entries < 0:
+            return BAD_VARINT
+        if page.entries > left(reader):
+            return BAD_ENTRIES
+        page.meta = reader.at
+        fault = skip_values(reader, page.kind, page.entries)
+    page.meta_size = reader.at - page.meta
+    return fault
+
+
+cdef int take_nulls(Page* page, Reader* reader) noexcept nogil:
+    cdef int64_t size = (page.rows + 7) // 8, row = 0, nulls = 0
+    if not page.has_nulls or page.encoding == ALL_NULL:
+        return FINE
+    if size > left(reader):
+        return TRUNCATED
+    page.nulls = reader.at
+    reader.at += size
+    while row < page.rows:
+        nulls += fm_popcount64(fm_bits(page.nulls, size, row, <int>min(64, page.rows - row)))
+        row += 64
+    page.non_null = page.rows - nulls
+    return FINE
+
+
+cdef int take_data(Page* page, Reader* reader) noexcept nogil:
+    cdef int64_t size
+    cdef int fault = FINE
+    page.data = reader.at
+    if page.encoding == PLAIN:
+        fault = skip_values(reader, page.kind, page.non_null)
+    elif page.encoding == DICT:
+        size = (page.non_null * bit_width(page.entries) + 7) // 8
+        if size > left(reader):
+            return TRUNCATED
+        if page.entries == 0 and page.non_null:
+            return BAD_INDEX
+        reader.at += size
+    page.data_size = reader.at - page.data
+    return fault
+
+
+cdef int split(Page* pages, int64_t count, int64_t stop, Reader* reader, int64_t* at) noexcept nogil:
+    """Find the parts of the pages in a monolithic bucket, the data of those before `stop` only."""
+    cdef int64_t i, flag_bytes = (2 * count + 7) // 8, null_bytes = (count + 7) // 8
+    cdef const uint8_t* flags = reader.at
+    cdef const uint8_t* nulls = reader.at + flag_bytes
+    cdef int fault
+    at[0] = 0
+    if flag_bytes + null_bytes > left(reader):
+        return TRUNCATED
+    reader.at += flag_bytes + null_bytes
+    for i in range(count):
+        pages[i].encoding = (flags[i >> 2] >> (2 * (i & 3))) & 3
+        pages[i].has_nulls = (nulls[i >> 3] >> (i & 7)) & 1
+        if pages[i].encoding == ALL_NULL:
+            pages[i].non_null = 0
+    for i in range(count):
+        if pages[i].encoding == CONST:
+            at[0] = i
+            fault = take_meta(&pages[i], reader)
+            if fault:
+                return fault
+    for i in range(count):
+        if pages[i].encoding == DICT:
+            at[0] = i
+            fault = take_meta(&pages[i], reader)
+            if fault:
+                return fault
+    for i in range(count):
+        at[0] = i
+        fault = take_nulls(&pages[i], reader)
+        if fault:
+            return fault
+    for i in range(stop):
+        at[0] = i
+        fault = take_data(&pages[i], reader)
+        if fault:
+            return fault
+    return FINE
+
+
+cdef int open_page(Page* page, Reader* reader) noexcept nogil:
+    """Find the parts of the page of one column."""
+    cdef int fault = FINE
+    if left(reader) < 2:
+        return TRUNCATED
+    page.encoding = reader.at[0]
+    page.has_nulls = reader.at[1] & 1
+    reader.at += 2
+    if page.encoding > DICT:
+        return BAD_ENCODING
+    if page.encoding != PLAIN:
+        fault = take_meta(page, reader)
+    if not fault:
+        fault = take_nulls(page, reader)
+    if not fault:
+        fault = take_data(page, reader)
+    return fault
+
+
+# ---- values, densely: one after another, without the nulls
+
+
+cdef inline int arrow_width(int kind) noexcept nogil:
+    """Bytes of one value in an Arrow buffer; a boolean is a byte until it is packed."""
+    if kind <= INT8:
+        return 1
+    if kind == INT16:
+        return 2
+    if kind == INT32:
+        return 4
+    if kind == INT64 or kind == TIMESTAMP_NS:
+        return 8
+    return 16
+
+
+cdef int decode_decimals(Reader* reader, int64_t count, uint8_t* out) noexcept nogil:
+    cdef int64_t i, k, size
+    cdef uint64_t low, high, byte
+    for i in range(count):
+        size = varint(reader)
+        if size < 0:
+            return BAD_VARINT
+        if size > left(reader):
+            return TRUNCATED
+        if size > 16:
+            return BAD_DECIMAL
+        low = 0
+        if size and reader.at[0] & 0x80:
+            low = ~low
+        high = low
+        for k in range(size):
+            byte = reader.at[k]
+            high = high << 8 | low >> 56
+            low = low << 8 | byte
+        reader.at += size
+        fm_store64(out + 16 * i, low)
+        fm_store64(out + 16 * i + 8, high)
+    return FINE
+
+
+cdef int decode_fixed(Reader* reader, int kind, int64_t count, uint8_t* out) noexcept nogil:
+    """`count` values of a kind that is not BINARY or STRING."""
+    cdef int64_t i, millis, nanos, number
+    cdef const uint8_t* at = reader.at
+    if kind == DECIMAL128:
+        return decode_decimals(reader, count, out)
+    if count > left(reader) // width_of(kind):
+        return TRUNCATED
+    reader.at += count * width_of(kind)
+    if kind == BOOL:
+        for i in range(count):
+            out[i] = at[i] != 0
+    elif kind == INT8:
+        memcpy(out, at, count)
+    elif kind == INT16:
+        for i in range(count):
+            fm_store16(out + 2 * i, fm_swap16(fm_load16(at + 2 * i)))
+    elif kind == INT32:
+        for i in range(count):
+            fm_store32(out + 4 * i, fm_swap32(fm_load32(at + 4 * i)))
+    elif kind == INT64:
+        for i in range(count):
+            fm_store64(out + 8 * i, fm_swap64(fm_load64(at + 8 * i)))
+    elif kind == DECIMAL64:
+        for i in range(count):
+            number = <int64_t>fm_swap64(fm_load64(at + 8 * i))
+            fm_store64(out + 16 * i, <uint64_t>number)
+            fm_store64(out + 16 * i + 8, <uint64_t>(number >> 63))
+    else:
+        for i in range(count):
+            millis = <int64_t>fm_swap64(fm_load64(at + 12 * i))
+            nanos = <int32_t>fm_swap32(fm_load32(at + 12 * i + 8))
+            if nanos < 0 or nanos > 999999:
+                return BAD_NANOS
+            # The smallest and largest int64 nanoseconds lie within these milliseconds.
+            if millis > 9223372036854LL or millis < -9223372036855LL:
+                return NANOS_OVERFLOW
+            if millis == 9223372036854LL and nanos > 775807:
+                return NANOS_OVERFLOW
+            if millis == -9223372036855LL and nanos < 224192:
+                return NANOS_OVERFLOW
+            fm_store64(out + 8 * i, <uint64_t>millis * 1000000 + <uint64_t>nanos)
+    return FINE
+
+
+cdef void unpack(const uint8_t* packed, int64_t size, int width, int64_t start, int count,
+                 uint32_t* out) noexcept nogil:
+    """`count` indices of `width` bits from the `start`-th on."""
+    cdef int64_t bit = start * width
+    cdef uint64_t mask = (<uint64_t>1 << width) - 1
+    cdef int i, safe
+    cdef const uint8_t* at
+    if width == 8:
+        at = packed + start
+        for i in range(count):
+            out[i] = at[i]
+        return
+    if width == 0:
+        memset(out, 0, count * sizeof(uint32_t))
+        return
+    # An unaligned load of eight bytes holds any index; the last few are put together by hand.
+    safe = <int>max(0, min(<int64_t>count, ((size - 8) * 8 - bit) // width)) if size >= 8 else 0
+    for i in range(safe):
+        out[i] = <uint32_t>(fm_load64(packed + (bit >> 3)) >> (bit & 7) & mask)
+        bit += width
+    for i in range(safe, count):
+        out[i] = <uint32_t>fm_bits(packed, size, bit, width)
+        bit += width
+
+
+cdef inline uint32_t largest(const uint32_t* indices, int count) noexcept nogil:
+    cdef uint32_t result = 0
+    cdef int i
+    for i in range(count):
+        if indices[i] > result:
+            result = indices[i]
+    return result
+
+
+cdef void repeat(uint8_t* out, int width, int64_t count) noexcept nogil:
+    """Fill `out` with `count` copies of its first value."""
+    cdef int64_t filled = width, total = count * width, step
+    if width == 1:
+        memset(out, out[0], count)
+        return
+    while filled < total:
+        step = min(filled, total - filled)
+        memcpy(out + filled, out, step)
+        filled += step
+
+
+cdef int lookup_fixed(Page* page, uint8_t* out) noexcept nogil:
+    """The values of a DICT page."""
+    cdef int width = arrow_width(page.kind), bits = bit_width(page.entries), count, i, fault
+    cdef uint32_t[1024] indices
+    cdef int64_t done = 0
+    cdef Reader reader
+    cdef uint8_t* table = <uint8_t*>malloc(page.entries * width + 16)
+    if table == NULL:
+        return NO_MEMORY
+    reader.at = page.meta
+    reader.end = page.meta + page.meta_size
+    fault = decode_fixed(&reader, page.kind, page.entries, table)
+    while fault == FINE and done < page.non_null:
+        count = <int>min(<int64_t>BLOCK, page.non_null - done)
+        unpack(page.data, page.data_size, bits, done, count, indices)
+        if largest(indices, count) >= page.entries:
+            fault = BAD_INDEX
+            break
+        if width == 1:
+            for i in range(count):
+                out[i] = table[indices[i]]
+        elif width == 2:
+            for i in range(count):
+                fm_store16(out + 2 * i, fm_load16(table + 2 * indices[i]))
+        elif width == 4:
+            for i in range(count):
+                fm_store32(out + 4 * i, fm_load32(table + 4 * indices[i]))
+        elif width == 8:
+            for i in range(count):
+                fm_store64(out + 8 * i, fm_load64(table + 8 * indices[i]))
+        else:
+            for i in range(count):
+                memcpy(out + 16 * i, table + 16 * indices[i], 16)
+        out += count * width
+        done += count
+    free(table)
+    return fault
+
+
+cdef int dense_fixed(Page* page, uint8_t* out) noexcept nogil:
+    cdef Reader reader
+    cdef int fault
+    if page.encoding == DICT:
+        return lookup_fixed(page, out)
+    if page.encoding == CONST:
+        reader.at = page.meta
+        reader.end = page.meta + page.meta_size
+        fault = FINE
+        if page.non_null:
+            fault = decode_fixed(&reader, page.kind, 1, out)
+            repeat(out, arrow_width(page.kind), page.non_null)
+        return fault
+    reader.at = page.data
+    reader.end = page.data + page.data_size
+    return decode_fixed(&reader, page.kind, page.non_null, out)
+
+
+# ---- strings: dense offsets and bytes
+
+
+cdef inline void copy_short(uint8_t* to, const uint8_t* source, int64_t size,
+                            bint roomy) noexcept nogil:
+    """Copy `size` bytes; where both sides have 16 bytes of room, in one move."""
+    if roomy and size <= 16:
+        memcpy(to, source, 16)
+    else:
+        memcpy(to, source, size)
+
+
+cdef int plain_strings(Page* page, int32_t* offsets, uint8_t* out) noexcept nogil:
+    cdef Reader reader
+    cdef int64_t i, size, filled = 0
+    reader.at = page.data
+    reader.end = page.data + page.data_size
+    offsets[0] = 0
+    for i in range(page.non_null):
+        if reader.at < reader.end and reader.at[0] < 0x80:
+            size = reader.at[0]
+            reader.at += 1
+        else:
+            size = varint(&reader)
+            if size < 0:
+                return BAD_VARINT
+        if size > left(&reader):
+            return TRUNCATED
+        copy_short(out + filled, reader.at, size, left(&reader) >= 16)
+        reader.at += size
+        filled += size
+        offsets[i + 1] = <int32_t>filled
+    if page.kind == STRING:
+        if not is_utf8(out, filled):
+            return BAD_UTF8
+        # Valid as a whole; a string that starts inside a character is not valid alone.
+        for i in range(page.non_null):
+            if offsets[i] < filled and out[offsets[i]] & 0xC0 == 0x80:
+                return BAD_UTF8
+    return FINE
+
+
+cdef struct Entry:
+    const uint8_t* text
+    int64_t size
+
+
+cdef int open_entries(Page* page, Entry* entries) noexcept nogil:
+    cdef Reader reader
+    cdef int64_t i
+    reader.at = page.meta
+    reader.end = page.meta + page.meta_size
+    for i in range(page.entries):
+        entries[i].size = varint(&reader)
+        if entries[i].size < 0 or entries[i].size > left(&reader):
+            return TRUNCATED
+        entries[i].text = reader.at
+        reader.at += entries[i].size
+        if page.kind == STRING and not is_utf8(entries[i].text, entries[i].size):
+            return BAD_UTF8
+    return FINE
+
+
+cdef int size_strings(Page* page, Entry* entries, int64_t* total) noexcept nogil:
+    """The bytes of all strings of a CONST or DICT page."""
+    cdef uint32_t[1024] indices
+    cdef int64_t done = 0
+    cdef int i, count, bits = bit_width(page.entries)
+    total[0] = 0
+    if page.encoding == CONST:
+        total[0] = entries[0].size * page.non_null
+        return FINE
+    while done < page.non_null:
+        count = <int>min(<int64_t>BLOCK, page.non_null - done)
+        unpack(page.data, page.data_size, bits, done, count, indices)
+        if largest(indices, count) >= page.entries:
+            return BAD_INDEX
+        for i in range(count):
+            total[0] += entries[indices[i]].size
+        done += count
+    return FINE
+
+
+cdef void lookup_strings(Page* page, Entry* entries, int32_t* offsets, uint8_t* out) noexcept nogil:
+    cdef uint32_t[1024] indices
+    cdef int64_t done = 0, filled = 0, size
+    cdef int i, count, bits = bit_width(page.entries)
+    cdef const uint8_t* roomy = page.meta + page.meta_size - 16
+    cdef Entry* entry
+    offsets[0] = 0
+    memset(indices, 0, sizeof(indices))  # as a CONST has it
+    while done < page.non_null:
+        count = <int>min(<int64_t>BLOCK, page.non_null - done)
+        if page.encoding == DICT:
+            unpack(page.data, page.data_size, bits, done, count, indices)
+        for i in range(count):
+            entry = &entries[indices[i]]
+            size = entry.size
+            copy_short(out + filled, entry.text, size, entry.text <= roomy)
+            filled += size
+            offsets[done + i + 1] = <int32_t>filled
+        done += count
+
+
+# ---- from dense values to rows
+
+
+cdef void spread(uint8_t* out, int width, Page* page) noexcept nogil:
+    """Move the dense values in `out` to their rows, from the last one on; nulls become zero."""
+    cdef int64_t row = page.rows, k = page.non_null, bytes = (page.rows + 7) // 8, block
+    cdef uint64_t nulls, bit
+    cdef uint64_t* words = <uint64_t*>out
+    cdef uint32_t* halves = <uint32_t*>out
+    cdef uint16_t* quarters = <uint16_t*>out
+    cdef uint64_t keep
+    # Branch-free in each block of 64 rows, since nulls are seldom where a branch expects them;
+    # `k > 0` keeps the read inside when nothing is left to move.
+    while row > k:
+        block = (row - 1) & ~63
+        nulls = fm_bits(page.nulls, bytes, block, <int>(row - block))
+        while row > block:
+            row -= 1
+            bit = ~(nulls >> (row & 63)) & 1
+            keep = 0 - bit
+            if width == 1:
+                out[row] = out[k - (k > 0)] & <uint8_t>keep
+            elif width == 2:
+                quarters[row] = quarters[k - (k > 0)] & <uint16_t>keep
+            elif width == 4:
+                halves[row] = halves[k - (k > 0)] & <uint32_t>keep
+            elif width == 8:
+                words[row] = words[k - (k > 0)] & keep
+            else:
+                words[2 * row + 1] = words[2 * (k - (k > 0)) + 1] & keep
+                words[2 * row] = words[2 * (k - (k > 0))] & keep
+            k -= <int64_t>bit
+
+
+cdef void spread_offsets(int32_t* offsets, Page* page) noexcept nogil:
+    """Turn the offsets of the dense strings into those of the rows; nulls are empty."""
+    cdef int64_t row = page.rows, k = page.non_null, bytes = (page.rows + 7) // 8, block
+    cdef uint64_t nulls
+    offsets[row] = offsets[k]
+    while row > k:
+        block = (row - 1) & ~63
+        nulls = fm_bits(page.nulls, bytes, block, <int>(row - block))
+        while row > block:
+            row -= 1
+            k -= <int64_t>(~(nulls >> (row & 63)) & 1)
+            offsets[row] = offsets[k]
+
+
+cdef void fill_validity(uint8_t* out, Page* page) noexcept nogil:
+    cdef int64_t i, bytes = (page.rows + 7) // 8
+    for i in range(bytes):
+        out[i] = ~page.nulls[i]
+    if page.rows & 7:
+        out[bytes - 1] &= (1 << (page.rows & 7)) - 1
+
+
+cdef void pack_booleans(const uint8_t* values, int64_t count, uint8_t* out) noexcept nogil:
+    cdef int64_t i
+    memset(out, 0, (count + 7) // 8)
+    for i in range(count):
+        out[i >> 3] |= values[i] << (i & 7)
+
+
+# ---- Arrow arrays
+
+
+cdef struct Block:
+    int64_t refs
+    uint8_t* data      # aligned to 64 bytes, as Arrow recommends
+
+
+cdef struct Private:
+    const void* buffers[3]
+    Block* block
+
+
+cdef Block* new_block(int64_t size, bint zero) noexcept nogil:
+    # 64 bytes for the alignment, 16 for copies that overshoot.
+    cdef int64_t total = <int64_t>sizeof(Block) + size + 64 + 16
+    cdef Block* block = <Block*>(calloc(1, total) if zero else malloc(total))
+    if block != NULL:
+        block.refs = 1
+        block.data = <uint8_t*>((<uintptr_t>block + sizeof(Block) + 63) & ~<uintptr_t>63)
+    return block
+
+
+cdef void release_array(ArrowArray* array) noexcept nogil:
+    cdef Private* private = <Private*>array.private_data
+    if fm_drop(&private.block.refs) == 0:
+        free(private.block)
+    free(private)
+    array.release = NULL
+
+
+cdef inline int64_t aligned(int64_t size) noexcept nogil:
+    return (size + 63) & ~<int64_t>63
+
+
+cdef int make_array(ArrowArray* array, Block* block, Page* page, const void* validity,
+                    const void* first, const void* second) noexcept nogil:
+    """Describe buffers in `block`; takes over one reference to it."""
+    cdef Private* private = <Private*>malloc(sizeof(Private))
+    if private == NULL:
+        if fm_drop(&block.refs) == 0:
+            free(block)
+        return NO_MEMORY
+    private.block = block
+    private.buffers[0] = validity
+    private.buffers[1] = first
+    private.buffers[2] = second
+    memset(array, 0, sizeof(ArrowArray))
+    array.length = page.rows
+    array.null_count = page.rows - page.non_null
+    array.n_buffers = 2 if page.kind < BINARY else 3
+    array.buffers = private.buffers
+    array.private_data = private
+    array.release = release_array
+    return FINE
+
+
+cdef int64_t value_bytes(Page* page) noexcept nogil:
+    """Bytes of the fixed-width buffer of the column: values or offsets."""
+    if page.kind == BOOL:
+        return (page.rows + 7) // 8
+    if page.kind >= BINARY:
+        return 4 * (page.rows + 1)
+    return page.rows * arrow_width(page.kind)
+
+
+cdef int decode_nulls(ArrowArray* array, Page* page, Block* zeros) noexcept nogil:
+    """A column of nulls: all its buffers are the same zeros."""
+    fm_retain(&zeros.refs)
+    return make_array(array, zeros, page, zeros.data, zeros.data, zeros.data)
+
+
+cdef int decode_page(ArrowArray* array, Page* page) noexcept nogil:
+    cdef bint nulls = page.rows > page.non_null
+    cdef int64_t validity = aligned((page.rows + 7) // 8) if nulls else 0
+    cdef int64_t values = aligned(value_bytes(page)), strings = 0
+    cdef Entry* entries = NULL
+    cdef Block* block = NULL
+    cdef uint8_t* dense
+    cdef int fault = FINE
+
+    if page.kind >= BINARY:
+        if page.rows >= MAX_OFFSET:
+            return TOO_LARGE
+        if page.encoding == PLAIN:
+            strings = page.data_size - page.non_null  # each has a length of a byte or more
+        else:
+            entries = <Entry*>malloc((page.entries + 1) * sizeof(Entry))
+            if entries == NULL:
+                return NO_MEMORY
+            fault = open_entries(page, entries)
+            if not fault:
+                fault = size_strings(page, entries, &strings)
+        if not fault and strings > MAX_OFFSET:
+            fault = TOO_LARGE
+    if not fault:
+        block = new_block(validity + values + strings, False)
+        if block == NULL:
+            fault = NO_MEMORY
+
+    if not fault:
+        if nulls:
+            fill_validity(block.data, page)
+        dense = block.data + validity
+        if page.kind >= BINARY:
+            if page.encoding == PLAIN:
+                fault = plain_strings(page, <int32_t*>dense, dense + values)
+            else:
+                lookup_strings(page, entries, <int32_t*>dense, dense + values)
+            if nulls and not fault:
+                spread_offsets(<int32_t*>dense, page)
+        elif page.kind == BOOL:
+            dense = <uint8_t*>malloc(page.rows + 1)
+            fault = dense_fixed(page, dense) if dense != NULL else NO_MEMORY
+            if not fault:
+                if nulls:
+                    spread(dense, 1, page)
+                pack_booleans(dense, page.rows, block.data + validity)
+            free(dense)
+        else:
+            fault = dense_fixed(page, dense)
+            if nulls and not fault:
+                spread(dense, arrow_width(page.kind), page)
+    free(entries)
+    if fault:
+        free(block)
+        return fault
+    return make_array(array, block, page, block.data if nulls else NULL,
+                      block.data + validity, block.data + validity + values)
+
+
+cdef class Pages:
+    """The pages of a bucket's columns, as parts of a buffer, not decoded yet."""
+
+    cdef Page* _pages
+    cdef readonly Py_ssize_t count
+    cdef object _owner
+
+    def __cinit__(self, const uint8_t[::1] kinds not None, rows not None):
+        cdef Py_ssize_t i
+        self.count = kinds.shape[0]
+        if len(rows) != self.count:
+            raise ValueError(f"{len(rows)} row counts for {self.count} columns")
+        self._pages = <Page*>calloc(self.count + 1, sizeof(Page))
+        if self._pages == NULL:
+            raise MemoryError
+        for i in range(self.count):
+            if kinds[i] >= NUM_KINDS:
+                raise ValueError(f"kind {kinds[i]}")
+            self._pages[i].kind = kinds[i]
+            self._pages[i].rows = self._pages[i].non_null = rows[i]
+            self._pages[i].encoding = ALL_NULL
+
+    def __dealloc__(self):
+        free(self._pages)
+
+    @staticmethod
+    def from_monolithic(data, int64_t start, const uint8_t[::1] kinds, rows, int64_t stop):
+        """The pages in a monolithic bucket whose flags are at `start`.
+
+        Only columns before `stop` can be decoded; the data of the rest is not looked for.
+        """
+        cdef const uint8_t[::1] view = data
+        cdef Pages pages = Pages(kinds, rows)
+        cdef Reader reader
+        cdef int64_t at = 0
+        cdef int fault
+        pages._owner = data
+        if not (0 <= start <= view.shape[0] and 0 <= stop <= pages.count):
+            raise ValueError("bad start or stop")
+        reader.at = &view[0] + start if view.shape[0] else NULL
+        reader.end = &view[0] + view.shape[0] if view.shape[0] else NULL
+        with nogil:
+            fault = split(pages._pages, pages.count, stop, &reader, &at)
+        if fault:
+            _fail(fault, at)
+        return pages
+
+    @staticmethod
+    def from_slots(slots, const uint8_t[::1] kinds, rows):
+        """The pages in decompressed slots; None is a column of nulls, or one that is not wanted."""
+        cdef Pages pages = Pages(kinds, rows)
+        cdef const uint8_t[::1] view
+        cdef Reader reader
+        cdef int fault
+        cdef Py_ssize_t i
+        if len(slots) != pages.count:
+            raise ValueError(f"{len(slots)} slots for {pages.count} columns")
+        pages._owner = slots
+        for i, slot in enumerate(slots):
+            if slot is None:
+                pages._pages[i].non_null = 0
+                continue
+            view = slot
+            if view.shape[0] == 0:
+                _fail(TRUNCATED, i)
+            reader.at = &view[0]
+            reader.end = &view[0] + view.shape[0]
+            with nogil:
+                fault = open_page(&pages._pages[i], &reader)
+            if fault:
+                _fail(fault, i)
+        return pages
+
+    def expansion(self, columns):
+        """Bytes that `columns` take beyond what the file spells out: repeated values, nulls."""
+        cdef int64_t total = 0, zeros = 0
+        cdef Py_ssize_t i
+        cdef Page* page
+        for i in columns:
+            page = &self._pages[i]
+            if page.encoding == ALL_NULL:
+                zeros = max(zeros, value_bytes(page))
+            elif page.encoding == CONST or page.entries == 1:
+                total += value_bytes(page)
+                if page.kind >= BINARY:
+                    total += page.non_null * page.meta_size
+        return total + zeros
+
+    def decode(self, columns, types):
+        """Arrow arrays of `columns`, of the Arrow `types`."""
+        cdef Py_ssize_t i, k, count = len(columns)
+        cdef int64_t zero_bytes = 0
+        cdef int fault = FINE
+        cdef Page* page
+        cdef Block* zeros = NULL
+        cdef ArrowArray* arrays = <ArrowArray*>calloc(count + 1, sizeof(ArrowArray))
+        cdef int64_t* wanted = <int64_t*>malloc((count + 1) * sizeof(int64_t))
+        try:
+            if arrays == NULL or wanted == NULL:
+                raise MemoryError
+            for k in range(count):
+                i = columns[k]
+                if not 0 <= i < self.count:
+                    raise IndexError(f"column {i} of {self.count}")
+                wanted[k] = i
+            with nogil:
+                for k in range(count):
+                    page = &self._pages[wanted[k]]
+                    if page.encoding == ALL_NULL:
+                        zero_bytes = max(zero_bytes, value_bytes(page) + (page.rows + 7) // 8 + 1)
+                if zero_bytes:
+                    zeros = new_block(zero_bytes, True)
+                    if zeros == NULL:
+                        fault = NO_MEMORY
+                k = 0
+                while k < count and not fault:
+                    page = &self._pages[wanted[k]]
+                    if page.encoding == ALL_NULL:
+                        fault = decode_nulls(&arrays[k], page, zeros)
+                    else:
+                        fault = decode_page(&arrays[k], page)
+                    if not fault:
+                        k += 1
+            if fault:
+                _fail(fault, wanted[k] if k < count else -1)
+            result = []
+            for k in range(count):
+                result.append(_import_array(<uintptr_t>&arrays[k], types[k]))
+            return result
+        finally:
+            for k in range(count):
+                if arrays != NULL and arrays[k].release != NULL:
+                    arrays[k].release(&arrays[k])
+            free(arrays)
+            free(wanted)
+            if zeros != NULL and fm_drop(&zeros.refs) == 0:
+                free(zeros)
+
+
+class PageFault(ValueError):
+    """Something is wrong with a page: the fact, and the physical column it is in."""
+
+    def __init__(self, fact, column):
+        super().__init__(fact)
+        self.column = column
+
+
+cdef object _fail(int fault, int64_t column):
+    if fault == NO_MEMORY:
+        raise MemoryError
+    if fault == TOO_LARGE:
+        raise OverflowError(_FACTS[fault])
+    raise PageFault(_FACTS[fault], column)
+
+
+def offsets_of(const int32_t[::1] lengths not None, int32_t[::1] out not None):
+    """Fill `out` with the running sum of `lengths`, starting at 0, and give the last one."""
+    cdef int64_t total = 0
+    cdef Py_ssize_t i, count = lengths.shape[0]
+    cdef bint negative = False
+    if out.shape[0] != count + 1:
+        raise ValueError("there is one offset more than lengths")
+    out[0] = 0
+    with nogil:
+        for i in range(count):
+            negative |= lengths[i] < 0
+            total += lengths[i]
+            if negative or total > MAX_OFFSET:
+                break
+            out[i + 1] = <int32_t>total
+    if negative:
+        raise ValueError("a list has a negative length")
+    if total > MAX_OFFSET:
+        raise ValueError("lists have more than 2 147 483 647 elements")
+    return total
+
+
+# ---- the row group index
+
+
+cdef struct Table:
+    int64_t* items
+    int64_t size
+    int64_t room
+
+
+cdef bint push(Table* table, int64_t item) noexcept nogil:
+    cdef int64_t* items
+    if table.size == table.room:
+        table.room = 2 * table.room + 256
+        items = <int64_t*>realloc(table.items, table.room * sizeof(int64_t))
+        if items == NULL:
+            return False
+        table.items = items
+    table.items[table.size] = item
+    table.size += 1
+    return True
+
+
+cdef enum:
+    INDEX_FINE
+    INDEX_TRUNCATED
+    INDEX_TOO_MANY_BUCKETS
+    INDEX_BUCKET
+    INDEX_SIZES
+    INDEX_BOUNDS
+    INDEX_STATS_COLUMN
+    INDEX_STATS_NULLS
+    INDEX_STATS_VALUE
+    INDEX_TRAILING
+    INDEX_MEMORY
+
+_INDEX_FACTS = (
+    "",
+    "the index ends inside an entry",
+    "a row group lists more buckets than the file has",
+    "a bucket number is out of range",
+    "a bucket of 0 bytes",
+    "a bucket lies outside the data",
+    "statistics of a column that does not exist",
+    "statistics count more nulls than rows",
+    "statistics of a value that is cut off",
+    "bytes follow the last row group",
+    "out of memory",
+)
+
+
+cdef int walk_stats(Reader* reader, const uint8_t* base, int64_t rows, const uint8_t[::1] kinds,
+                    Table* out) noexcept nogil:
+    """Move past the statistics of one row group; with `out`, note where each is."""
+    cdef int64_t count = varint(reader), i, column, nulls
+    cdef const uint8_t* start
+    cdef const uint8_t* middle
+    if count < 0 or count > left(reader):
+        return INDEX_TRUNCATED
+    for i in range(count):
+        column = varint(reader)
+        nulls = varint(reader)
+        if column < 0 or nulls < 0:
+            return INDEX_TRUNCATED
+        if column >= kinds.shape[0]:
+            return INDEX_STATS_COLUMN
+        if nulls > rows:
+            return INDEX_STATS_NULLS
+        start = middle = reader.at
+        if nulls < rows:
+            if kinds[column] >= NUM_KINDS:
+                return INDEX_STATS_COLUMN
+            if skip_values(reader, kinds[column], 1):
+                return INDEX_STATS_VALUE
+            middle = reader.at
+            if skip_values(reader, kinds[column], 1):
+                return INDEX_STATS_VALUE
+        if out != NULL:
+            if not (push(out, column) and push(out, nulls) and push(out, start - base)
+                    and push(out, middle - base) and push(out, reader.at - base)):
+                return INDEX_MEMORY
+    return INDEX_FINE
+
+
+cdef int walk_groups(Reader* reader, const uint8_t* base, int64_t num_groups, int64_t num_buckets,
+                     const uint8_t[::1] kinds, int64_t data_end, Table* groups,
+                     Table* entries) noexcept nogil:
+    cdef int64_t group, i, rows, count, bucket, size, bulk, last, first
+    cdef uint64_t offset
+    cdef bint ascending
+    cdef int fault
+    for group in range(num_groups):
+        rows = varint(reader)
+        count = varint(reader)
+        if rows < 0 or count < 0:
+            return INDEX_TRUNCATED
+        if count > num_buckets:
+            return INDEX_TOO_MANY_BUCKETS
+        first = entries.size // 4
+        last = -1
+        ascending = True
+        for i in range(count):
+            bucket = varint(reader)
+            if bucket < 0 or left(reader) < 8:
+                return INDEX_TRUNCATED
+            offset = fm_swap64(fm_load64(reader.at))
+            reader.at += 8
+            size = varint(reader)
+            bulk = varint(reader)
+            if size < 0 or bulk < 0:
+                return INDEX_TRUNCATED
+            if bucket >= num_buckets:
+                return INDEX_BUCKET
+            if size == 0:
+                return INDEX_SIZES
+            if offset > <uint64_t>data_end or size > data_end - <int64_t>offset:
+                return INDEX_BOUNDS
+            ascending &= bucket > last
+            last = bucket
+            if not (push(entries, bucket) and push(entries, <int64_t>offset)
+                    and push(entries, size) and push(entries, bulk)):
+                return INDEX_MEMORY
+        if not (push(groups, rows) and push(groups, first) and push(groups, count)
+                and push(groups, ascending) and push(groups, reader.at - base)):
+            return INDEX_MEMORY
+        fault = walk_stats(reader, base, rows, kinds, NULL)
+        if fault:
+            return fault
+    return INDEX_TRAILING if left(reader) else INDEX_FINE
+
+
+cdef bytes _drain(Table* table):
+    return (<const char*>table.items)[: table.size * <int64_t>sizeof(int64_t)]
+
+
+def walk_index(const uint8_t[::1] data not None, int64_t num_groups, int64_t num_buckets,
+               const uint8_t[::1] kinds not None, int64_t data_end):
+    """The row groups and bucket entries of an index, as two tables of native int64.
+
+    A group is (rows, first entry, entries, whether they ascend, offset of its statistics);
+    an entry is (bucket, offset, compressed size, uncompressed size).
+    """
+    cdef Table groups, entries
+    cdef Reader reader
+    cdef const uint8_t* base = &data[0] if data.shape[0] else NULL
+    cdef int fault
+    memset(&groups, 0, sizeof(Table))
+    memset(&entries, 0, sizeof(Table))
+    if num_groups > data.shape[0] // 3:  # numRows, nonEmptyCount, numStats
+        raise ValueError(f"{num_groups} row groups do not fit in {data.shape[0]} bytes of index")
+    reader.at = base
+    reader.end = base + data.shape[0]
+    try:
+        with nogil:
+            fault = walk_groups(&reader, base, num_groups, num_buckets, kinds, data_end, &groups,
+                                &entries)
+        if fault == INDEX_MEMORY:
+            raise MemoryError
+        if fault:
+            raise ValueError(f"{_INDEX_FACTS[fault]}, at byte {reader.at - base} of the index")
+        return _drain(&groups), _drain(&entries)
+    finally:
+        free(groups.items)
+        free(entries.items)
+
+
+def walk_statistics(const uint8_t[::1] data not None, int64_t start, int64_t rows,
+                    const uint8_t[::1] kinds not None):
+    """The statistics of one row group as a table of native int64.
+
+    A row is (column, null count, start of the minimum, start of the maximum, its end).
+    """
+    cdef Table out
+    cdef Reader reader
+    cdef const uint8_t* base = &data[0] if data.shape[0] else NULL
+    cdef int fault
+    memset(&out, 0, sizeof(Table))
+    if not 0 <= start <= data.shape[0]:
+        raise ValueError("statistics start outside the index")
+    reader.at = base + start
+    reader.end = base + data.shape[0]
+    try:
+        with nogil:
+            fault = walk_stats(&reader, base, rows, kinds, &out)
+        if fault == INDEX_MEMORY:
+            raise MemoryError
+        if fault:
+            raise ValueError(f"{_INDEX_FACTS[fault]}, at byte {reader.at - base} of the index")
+        return _drain(&out)
+    finally:
+        free(out.items)

@@ -1,0 +1,891 @@
+# cython: language_level=3, boundscheck=False, wraparound=False
+"""Loops over the bytes of a schema block: column names, type descriptors, column order.
+
+Names are packed: the bytes of all of them one after another, and in `offsets` where each begins
+and the last one ends. Functions that take bytes of a file check every step they make; what they
+raise says what is wrong and where: `ValueError` if the bytes break the format,
+`NotImplementedError` if they may be those of a newer one.
+"""
+
+from cpython.bytes cimport PyBytes_AsString, PyBytes_FromStringAndSize
+from libc.stdint cimport (
+    INT32_MAX, UINT32_MAX, int32_t, int64_t, uint8_t, uint16_t, uint64_t
+)
+from libc.stdlib cimport calloc, free, malloc
+from libc.string cimport memchr, memcmp, memcpy
+
+cdef enum:
+    MAX_RULES = 128
+    MAX_DEPTH = 64
+    FIRST_RULE = 0x80  # the token of rule 0: a token below is a byte
+    BOUNDARY = 256  # stands between two names while rules are trained
+    INSIDE = 257  # a place that is neither the first nor the last byte of a token
+    PIECE = 64  # the longest text that is kept of a token; longer ones are copied by their halves
+    SHORT = 16  # the longest text that is copied without looking at its length
+
+cdef enum TypeId:
+    CHAR = 8
+    VARCHAR = 9
+    BINARY = 11
+    VARBINARY = 12
+    DECIMAL = 14
+    TIME = 15
+    TIMESTAMP = 16
+    TIMESTAMP_LTZ = 17
+    ARRAY = 18
+    MAP = 19
+    NUM_TYPES = 20
+
+cdef enum Kind:
+    INT64 = 4
+    TIMESTAMP_NS = 5
+    DECIMAL64 = 6
+    DECIMAL128 = 7
+
+# By type id, numbered as in types.py. DECIMAL and timestamps depend on their precision too.
+cdef uint8_t[NUM_TYPES] KIND_OF = [
+    0, 1, 2, 3, 4, 3, 4, 3, 9, 9, 9, 8, 8, 8, DECIMAL64, 3, INT64, INT64, 10, 10
+]
+
+
+cdef Py_ssize_t count_packed(const uint8_t[::1] data, const int32_t[::1] offsets) except -1:
+    """How many strings are packed in `data`, once their offsets are known to be sound."""
+    cdef Py_ssize_t i, count = offsets.shape[0] - 1
+    cdef bint sound = count >= 0 and offsets[0] == 0 and offsets[count] == data.shape[0]
+
+    if sound:
+        with nogil:
+            for i in range(count):
+                sound &= offsets[i] <= offsets[i + 1]
+    if not sound:
+        raise ValueError(f"the offsets do not divide {data.shape[0]} bytes")
+    return count
+
+
+cdef inline object as_integers(bytes data):
+    return memoryview(data).cast("i")
+
+
+# Byte-pair encoding
+
+
+def train(const uint8_t[::1] names not None, const int32_t[::1] offsets not None):
+    """The byte-pair rules of ASCII names, and the names encoded with them, packed.
+
+    Counts are kept, not taken again for each rule. All names lie in one array of places, one
+    for each byte. A token holds the places of its text; its number stands at the first and at the
+    last of them, so that both neighbours of a token are found without links. For each token there
+    is a list of the places where it once began, in ascending order: the occurrences of a pair are
+    found in the shorter list of its two tokens.
+    """
+    cdef Py_ssize_t count = count_packed(names, offsets)
+    cdef Py_ssize_t size = names.shape[0]
+    cdef bytes rules, encoded, ends
+    cdef Trainer trainer
+    cdef uint8_t *text
+    cdef int32_t *end
+    cdef Py_ssize_t i, place, written = 0
+
+    if size + count >= INT32_MAX:
+        raise ValueError(f"{size} bytes of names are too many")
+    trainer.tokens = <uint16_t *> malloc((size + count + 1) * sizeof(uint16_t))
+    trainer.places = <int32_t *> malloc((2 * size + 1) * sizeof(int32_t))
+    trainer.pairs = <int32_t *> calloc(256 * 256, sizeof(int32_t))
+    try:
+        if not (trainer.tokens and trainer.places and trainer.pairs):
+            raise MemoryError
+        with nogil:
+            place_names(&trainer, names, offsets)
+        if trainer.num_live[FIRST_RULE] != 0:
+            raise ValueError("a name is not ASCII")
+        with nogil:
+            while trainer.num_rules < MAX_RULES and add_rule(&trainer):
+                pass
+
+        rules = PyBytes_FromStringAndSize(<char *> trainer.rules, 2 * trainer.num_rules)
+        # Each place that was listed beyond the first of every byte is a pair that became one.
+        encoded = PyBytes_FromStringAndSize(NULL, 2 * size - trainer.num_places)
+        ends = PyBytes_FromStringAndSize(NULL, (count + 1) * sizeof(int32_t))
+        text = <uint8_t *> PyBytes_AsString(encoded)
+        end = <int32_t *> PyBytes_AsString(ends)
+        with nogil:
+            end[0] = 0
+            place = 1
+            for i in range(count):
+                while trainer.tokens[place] != BOUNDARY:
+                    text[written] = <uint8_t> trainer.tokens[place]
+                    written += 1
+                    place += trainer.lengths[trainer.tokens[place]]
+                place += 1
+                end[i + 1] = <int32_t> written
+        return rules, encoded, as_integers(ends)
+    finally:
+        free(trainer.tokens)
+        free(trainer.places)
+        free(trainer.pairs)
+
+
+cdef struct Trainer:
+    uint16_t *tokens  # by place; BOUNDARY before, between and after the names
+    int32_t *pairs  # how often left and right are neighbours, by left * 256 + right
+    int32_t *places  # the lists of all tokens
+    Py_ssize_t num_places
+    int32_t[256] lists  # by token: where its list begins in `places`
+    int32_t[256] list_sizes
+    int32_t[256] num_live  # how many of its list still are that token
+    int32_t[BOUNDARY + 1] lengths  # bytes of its text
+    uint8_t[2 * MAX_RULES] rules
+    int num_rules
+
+
+cdef void place_names(
+    Trainer *self, const uint8_t[::1] names, const int32_t[::1] offsets
+) noexcept nogil:
+    """Begin with one token a byte. `num_live[FIRST_RULE]` tells whether one was not ASCII."""
+    cdef Py_ssize_t i, k, place = 1
+    cdef int32_t at = 0
+    cdef int token
+
+    self.num_rules = 0
+    for token in range(256):
+        self.num_live[token] = 0
+        self.lengths[token] = 1
+    self.lengths[BOUNDARY] = 1
+    for k in range(names.shape[0]):
+        token = names[k]
+        self.num_live[token if token < FIRST_RULE else FIRST_RULE] += 1
+    if self.num_live[FIRST_RULE] != 0:
+        return
+    for token in range(256):
+        self.lists[token] = at
+        self.list_sizes[token] = 0
+        at += self.num_live[token]
+    self.num_places = at
+
+    self.tokens[0] = BOUNDARY
+    for i in range(offsets.shape[0] - 1):
+        for k in range(offsets[i], offsets[i + 1]):
+            token = names[k]
+            self.tokens[place] = <uint16_t> token
+            self.places[self.lists[token] + self.list_sizes[token]] = <int32_t> place
+            self.list_sizes[token] += 1
+            if k > offsets[i]:
+                self.pairs[names[k - 1] * 256 + token] += 1
+            place += 1
+        self.tokens[place] = BOUNDARY
+        place += 1
+
+
+cdef int most_frequent(Trainer *self) noexcept nogil:
+    """The pair with the greatest (count, left, right), or -1 if no pair comes twice."""
+    cdef int left, right, num_tokens = FIRST_RULE + self.num_rules, best = -1
+    cdef int32_t row_max, best_count = 2
+    cdef int32_t *row
+
+    for left in range(num_tokens):
+        if self.num_live[left] < best_count:
+            continue
+        row = self.pairs + left * 256
+        row_max = 0
+        for right in range(256):
+            row_max = max(row_max, row[right])
+        if row_max >= best_count:
+            best_count = row_max
+            for right in range(num_tokens):
+                if row[right] == row_max:
+                    best = left * 256 + right
+    return best
+
+
+cdef bint add_rule(Trainer *self) noexcept nogil:
+    """Make one token of the most frequent pair, wherever it stands; false if none is left."""
+    cdef int pair = most_frequent(self)
+    cdef int left, right, token, listed, before, after
+    cdef int32_t place, first, second, end, num_kept = 0, num_merged = 0
+    cdef int32_t *places
+    cdef int32_t *merged
+    cdef Py_ssize_t i
+
+    if pair < 0:
+        return False
+    left = pair // 256
+    right = pair % 256
+    token = FIRST_RULE + self.num_rules
+    self.rules[2 * self.num_rules] = <uint8_t> left
+    self.rules[2 * self.num_rules + 1] = <uint8_t> right
+    self.num_rules += 1
+    self.lengths[token] = self.lengths[left] + self.lengths[right]
+    merged = self.places + self.num_places
+
+    listed = left if self.list_sizes[left] <= self.list_sizes[right] else right
+    places = self.places + self.lists[listed]
+    for i in range(self.list_sizes[listed]):
+        place = places[i]
+        if self.tokens[place] != listed:
+            continue  # part of another token since
+        if listed == left:
+            first = place
+            second = place + self.lengths[left]
+        else:
+            first = place - self.lengths[left]
+            second = place
+        # The left token's number stands at its end too.
+        if self.tokens[second - 1] != left or self.tokens[second] != right:
+            places[num_kept] = place
+            num_kept += 1
+            continue
+
+        end = second + self.lengths[right]
+        before = self.tokens[first - 1]
+        after = self.tokens[end]
+        self.pairs[pair] -= 1
+        if before != BOUNDARY:
+            self.pairs[before * 256 + left] -= 1
+            self.pairs[before * 256 + token] += 1
+        if after != BOUNDARY:
+            self.pairs[right * 256 + after] -= 1
+            self.pairs[token * 256 + after] += 1
+        self.tokens[second - 1] = INSIDE
+        self.tokens[second] = INSIDE
+        self.tokens[first] = <uint16_t> token
+        self.tokens[end - 1] = <uint16_t> token
+        merged[num_merged] = first
+        num_merged += 1
+
+    self.list_sizes[listed] = num_kept
+    self.num_live[left] -= num_merged
+    self.num_live[right] -= num_merged
+    self.lists[token] = <int32_t> self.num_places
+    self.list_sizes[token] = num_merged
+    self.num_live[token] = num_merged
+    self.num_places += num_merged
+    return True
+
+
+# Encoding
+
+
+def front_coded_size(const uint8_t[::1] names not None, const int32_t[::1] offsets not None):
+    """How many bytes the packed names take when each leaves out what it shares with the last."""
+    cdef Py_ssize_t count = count_packed(names, offsets)
+    cdef Py_ssize_t i, size, shared, total = 0
+
+    with nogil:
+        for i in range(count):
+            shared = shared_prefix(names, offsets, i)
+            size = offsets[i + 1] - offsets[i] - shared
+            total += varint_size(shared) + varint_size(size) + size
+    return total
+
+
+def encode_columns(
+    const uint8_t[::1] names not None,
+    const int32_t[::1] offsets not None,
+    const uint8_t[::1] descriptors not None,
+    const int32_t[::1] descriptor_offsets not None,
+):
+    """The columns of a schema block: each name front coded, then its type descriptor."""
+    cdef Py_ssize_t count = count_packed(names, offsets)
+    cdef Py_ssize_t i, size, shared
+    cdef bytes columns
+    cdef uint8_t *out
+
+    if count_packed(descriptors, descriptor_offsets) != count:
+        raise ValueError(f"{descriptor_offsets.shape[0] - 1} types for {count} names")
+    columns = PyBytes_FromStringAndSize(
+        NULL, <Py_ssize_t> front_coded_size(names, offsets) + descriptors.shape[0]
+    )
+    out = <uint8_t *> PyBytes_AsString(columns)
+    with nogil:
+        for i in range(count):
+            shared = shared_prefix(names, offsets, i)
+            size = offsets[i + 1] - offsets[i] - shared
+            out = put_varint(out, shared)
+            out = put_varint(out, size)
+            if size:
+                memcpy(out, &names[offsets[i] + shared], size)
+            out += size
+            size = descriptor_offsets[i + 1] - descriptor_offsets[i]
+            if size:
+                memcpy(out, &descriptors[descriptor_offsets[i]], size)
+            out += size
+    return columns
+
+
+def encode_order(const int32_t[::1] order not None):
+    """`order` as differences, zigzag: the last part of a schema block."""
+    cdef Py_ssize_t i, size = 0
+    cdef int64_t previous = 0
+    cdef uint64_t delta
+    cdef bytes deltas
+    cdef uint8_t *out
+
+    with nogil:
+        for i in range(order.shape[0]):
+            size += varint_size(zigzag(order[i] - previous))
+            previous = order[i]
+    deltas = PyBytes_FromStringAndSize(NULL, size)
+    out = <uint8_t *> PyBytes_AsString(deltas)
+    with nogil:
+        previous = 0
+        for i in range(order.shape[0]):
+            delta = zigzag(order[i] - previous)
+            previous = order[i]
+            out = put_varint(out, delta)
+    return deltas
+
+
+cdef inline Py_ssize_t shared_prefix(
+    const uint8_t[::1] names, const int32_t[::1] offsets, Py_ssize_t i
+) noexcept nogil:
+    """How many bytes string `i` begins with that the one before begins with too."""
+    cdef Py_ssize_t shared = 0, limit
+
+    if i == 0:
+        return 0
+    limit = min(offsets[i] - offsets[i - 1], offsets[i + 1] - offsets[i])
+    while shared < limit and names[offsets[i - 1] + shared] == names[offsets[i] + shared]:
+        shared += 1
+    return shared
+
+
+cdef inline uint64_t zigzag(int64_t value) noexcept nogil:
+    return (<uint64_t> value << 1) ^ <uint64_t> (value >> 63)
+
+
+cdef inline Py_ssize_t varint_size(uint64_t value) noexcept nogil:
+    cdef Py_ssize_t size = 1
+
+    while value > 0x7F:
+        value >>= 7
+        size += 1
+    return size
+
+
+cdef inline uint8_t *put_varint(uint8_t *out, uint64_t value) noexcept nogil:
+    while value > 0x7F:
+        out[0] = <uint8_t> (value & 0x7F | 0x80)
+        value >>= 7
+        out += 1
+    out[0] = <uint8_t> value
+    return out + 1
+
+
+# Decoding
+
+
+def walk_columns(const uint8_t[::1] body not None, Py_ssize_t position, Py_ssize_t num_columns):
+    """Where the columns of a schema block lie: (starts, type starts, kinds, longest name).
+
+    Column `i` is `body[starts[i]:starts[i + 1]]`, its type descriptor is the part from
+    `type_starts[i]` on. The names are still encoded, and the longest of them is counted so.
+    """
+    cdef bytes starts_data, type_starts_data, kinds_data
+    cdef int32_t *starts
+    cdef int32_t *type_starts
+    cdef uint8_t *kinds
+    cdef Reader reader
+    cdef Py_ssize_t i, shared, size, length = 0, longest = 0
+
+    if not 0 <= position <= body.shape[0] <= INT32_MAX or num_columns < 0:
+        raise ValueError(f"no {num_columns} columns at {position} of {body.shape[0]} bytes")
+    # Two lengths, a type and whether it is nullable: four bytes at least.
+    if num_columns > (body.shape[0] - position) // 4:
+        raise ValueError(
+            f"{num_columns} columns do not fit in the {body.shape[0] - position} bytes "
+            f"after offset {position}"
+        )
+    starts_data = PyBytes_FromStringAndSize(NULL, (num_columns + 1) * sizeof(int32_t))
+    type_starts_data = PyBytes_FromStringAndSize(NULL, num_columns * sizeof(int32_t))
+    kinds_data = PyBytes_FromStringAndSize(NULL, num_columns)
+    starts = <int32_t *> PyBytes_AsString(starts_data)
+    type_starts = <int32_t *> PyBytes_AsString(type_starts_data)
+    kinds = <uint8_t *> PyBytes_AsString(kinds_data)
+
+    reader.data = &body[0]
+    reader.at = position
+    reader.end = body.shape[0]
+    with nogil:
+        for i in range(num_columns):
+            starts[i] = <int32_t> reader.at
+            shared = take_varint(&reader)
+            if shared > length:
+                corrupt("a name that shares {} bytes with a shorter one", shared, starts[i])
+            size = take_varint(&reader)
+            skip(&reader, size)
+            length = shared + size
+            longest = max(longest, length)
+            type_starts[i] = <int32_t> reader.at
+            kinds[i] = <uint8_t> skip_type(&reader)
+        starts[num_columns] = <int32_t> reader.at
+    return as_integers(starts_data), as_integers(type_starts_data), kinds_data, longest
+
+
+cdef struct Reader:
+    const uint8_t *data
+    Py_ssize_t at
+    Py_ssize_t end
+
+
+cdef int corrupt(const char *fact, int64_t number, Py_ssize_t at) except -1 with gil:
+    raise ValueError(f"{fact.decode().format(number)} at offset {at}")
+
+
+cdef int unsupported(const char *fact, int64_t number, Py_ssize_t at) except -1 with gil:
+    raise NotImplementedError(f"{fact.decode().format(number)} at offset {at}")
+
+
+cdef inline int skip(Reader *self, Py_ssize_t size) except -1 nogil:
+    if size > self.end - self.at:
+        return corrupt("{} bytes that run past the end", size, self.at)
+    self.at += size
+    return 0
+
+
+cdef inline int64_t take_varint(Reader *self) except -1 nogil:
+    """An unsigned integer of 32 bits."""
+    cdef int64_t value = 0
+    cdef int shift
+    cdef uint8_t byte
+
+    for shift in range(0, 35, 7):
+        if self.at == self.end:
+            return corrupt("a varint without an end", 0, self.at)
+        byte = self.data[self.at]
+        self.at += 1
+        value |= <int64_t> (byte & 0x7F) << shift
+        if byte < 0x80:
+            if value > UINT32_MAX:
+                break
+            return value
+    return corrupt("a varint beyond 32 bits", 0, self.at)
+
+
+cdef int skip_text(Reader *self) except -1 nogil:
+    cdef Py_ssize_t start, size = take_varint(self)
+
+    start = self.at
+    skip(self, size)
+    if not is_utf8(self.data + start, 0, size):
+        return corrupt("text that is not UTF-8", 0, start)
+    return 0
+
+
+cdef int skip_type(Reader *self) except -1 nogil:
+    """The kind of the type whose descriptor is next, all of which is checked."""
+    cdef bint[MAX_DEPTH] in_key  # by depth: of a map whose value is still to come
+    cdef int type_id, kind = -1, depth = 0
+    cdef int64_t precision
+    cdef Py_ssize_t start
+
+    while True:
+        start = self.at
+        skip(self, 2)
+        type_id = self.data[start]
+        if type_id >= NUM_TYPES:
+            return unsupported("unknown type {}", type_id, start)
+        if kind < 0:
+            kind = KIND_OF[type_id]
+
+        if type_id == ARRAY or type_id == MAP:
+            if depth == MAX_DEPTH:
+                return unsupported("a type that is nested more than {} deep", MAX_DEPTH, start)
+            if depth and in_key[depth - 1]:
+                return corrupt("a map whose key is a list or map", 0, start)
+            skip_text(self)
+            if type_id == MAP:
+                skip_text(self)
+            in_key[depth] = type_id == MAP
+            depth += 1
+            continue
+
+        if type_id == DECIMAL:
+            precision = take_varint(self) & 0xFF  # Arrow's is a byte, and so is the reference's
+            take_varint(self)
+            if not 1 <= precision <= 38:
+                return corrupt("a decimal of {} digits", precision, start)
+            if depth == 0 and precision > 18:
+                kind = DECIMAL128
+        elif type_id == TIMESTAMP or type_id == TIMESTAMP_LTZ:
+            precision = take_varint(self)
+            if type_id == TIMESTAMP_LTZ:
+                skip_text(self)
+            if depth == 0 and precision > 6:
+                kind = TIMESTAMP_NS
+        elif type_id in (CHAR, VARCHAR, BINARY, VARBINARY, TIME):
+            take_varint(self)
+
+        while depth and not in_key[depth - 1]:
+            depth -= 1
+        if depth == 0:
+            return kind
+        in_key[depth - 1] = False
+        skip_text(self)
+
+
+cdef inline Py_ssize_t character_start(const uint8_t *text, Py_ssize_t at) noexcept nogil:
+    """The start of the character before `at` in text that is UTF-8, but may be cut off there."""
+    while at > 0 and text[at - 1] & 0xC0 == 0x80:
+        at -= 1
+    return max(at - 1, 0)
+
+
+cdef bint is_utf8(const uint8_t *text, Py_ssize_t at, Py_ssize_t size) noexcept nogil:
+    """Whether the text from `at`, the start of a character, to its end is UTF-8."""
+    cdef uint64_t word = 0
+    cdef uint8_t lead, second, lowest, highest
+    cdef int length, k
+
+    while at < size:
+        if size - at >= 8:
+            memcpy(&word, text + at, 8)
+            if word & <uint64_t> 0x8080808080808080 == 0:
+                at += 8
+                continue
+        lead = text[at]
+        if lead < 0x80:
+            at += 1
+            continue
+        if lead < 0xC2 or lead > 0xF4:
+            return False
+        length = 2 if lead < 0xE0 else 3 if lead < 0xF0 else 4
+        if size - at < length:
+            return False
+        # Neither longer than it need be, nor a surrogate, nor beyond the last character.
+        lowest = 0xA0 if lead == 0xE0 else 0x90 if lead == 0xF0 else 0x80
+        highest = 0x9F if lead == 0xED else 0x8F if lead == 0xF4 else 0xBF
+        second = text[at + 1]
+        if second < lowest or second > highest:
+            return False
+        for k in range(2, length):
+            if text[at + k] & 0xC0 != 0x80:
+                return False
+        at += length
+    return True
+
+
+def expand_names(
+    const uint8_t[::1] body not None,
+    const int32_t[::1] starts not None,
+    Py_ssize_t longest,
+    const uint8_t[::1] rules,
+    Py_ssize_t limit,
+):
+    """The names of walked columns, packed, and whether they are in ascending order, each once.
+
+    `rules` are those of byte-pair encoding, or `None` for names that have none. The names may take
+    `limit` bytes together: few bytes can say a lot, each rule may be two times the one before.
+    """
+    cdef Py_ssize_t i, count = starts.shape[0] - 1
+    cdef bytes names, offsets_data
+    cdef Expander expander
+    cdef bint ascending
+
+    if count < 0 or not 0 <= longest <= INT32_MAX or not 0 <= limit < INT32_MAX:
+        raise ValueError(f"no {count} names of {longest} bytes within {limit}")
+    for i in range(count):
+        if not 0 <= starts[i] < body.shape[0]:
+            raise ValueError(f"no column at {starts[i]} of {body.shape[0]} bytes")
+    expander.limit = limit
+    expander.longest = longest
+    expander.has_rules = rules is not None
+    if rules is not None:
+        prepare_rules(&expander, rules)
+    offsets_data = PyBytes_FromStringAndSize(NULL, (count + 1) * sizeof(int32_t))
+    expander.offsets = <int32_t *> PyBytes_AsString(offsets_data)
+    expander.ends = <int32_t *> malloc((longest + 1) * sizeof(int32_t))
+    if not expander.ends:
+        raise MemoryError
+    try:
+        expander.names = NULL
+        with nogil:
+            expand_columns(&expander, body, starts)
+        names = PyBytes_FromStringAndSize(NULL, expander.offsets[count])
+        expander.names = <uint8_t *> PyBytes_AsString(names)
+        with nogil:
+            ascending = expand_columns(&expander, body, starts)
+    finally:
+        free(expander.ends)
+    return names, as_integers(offsets_data), ascending
+
+
+cdef struct Expander:
+    bint has_rules
+    int num_tokens
+    uint8_t[256] lefts  # by token: the two it stands for
+    uint8_t[256] rights
+    int64_t[256] lengths  # bytes of its text; more than `limit` if it has none
+    uint8_t[256][PIECE] texts  # of those that fit
+    Py_ssize_t longest
+    Py_ssize_t limit
+    int32_t *ends  # of the current name: bytes of text up to each token
+    int32_t *offsets
+    uint8_t *names  # NULL: only measure
+
+
+cdef int prepare_rules(Expander *self, const uint8_t[::1] rules) except -1:
+    cdef int i, left, right, token
+
+    if rules.shape[0] > 2 * MAX_RULES or rules.shape[0] % 2:
+        raise ValueError(f"no byte-pair rules in {rules.shape[0]} bytes")
+    for token in range(256):
+        self.lengths[token] = 1 if token < FIRST_RULE else self.limit + 1
+        self.texts[token][0] = <uint8_t> token
+    for i in range(rules.shape[0] // 2):
+        token = FIRST_RULE + i
+        left = rules[2 * i]
+        right = rules[2 * i + 1]
+        if left >= token or right >= token:
+            raise ValueError(f"a cyclic or forward rule: {token:#x} is {left:#x}, {right:#x}")
+        self.lefts[token] = <uint8_t> left
+        self.rights[token] = <uint8_t> right
+        # No more than the limit, or 128 rules would overflow any integer.
+        self.lengths[token] = min(self.lengths[left] + self.lengths[right], self.limit + 1)
+        if self.lengths[token] <= PIECE:
+            memcpy(self.texts[token], self.texts[left], self.lengths[left])
+            memcpy(
+                self.texts[token] + self.lengths[left], self.texts[right], self.lengths[right]
+            )
+    self.num_tokens = <int> (FIRST_RULE + rules.shape[0] // 2)
+    return 0
+
+
+cdef int expand_columns(
+    Expander *self, const uint8_t[::1] body, const int32_t[::1] starts
+) except -1 nogil:
+    """Fill the offsets and, if there are any, the names; whether those ascend."""
+    cdef Py_ssize_t i, k, shared, size, kept, end, previous_end = 0, length = 0
+    cdef const uint8_t *suffix
+    cdef uint8_t *name = NULL
+    cdef uint8_t *previous = NULL
+    cdef uint8_t *names_end = NULL
+    cdef bint ascending = True
+    cdef int difference
+    cdef Reader reader
+
+    reader.data = &body[0]
+    reader.end = body.shape[0]
+    if self.names != NULL:
+        names_end = self.names + self.offsets[starts.shape[0] - 1]
+    self.ends[0] = 0
+    self.offsets[0] = 0
+    for i in range(starts.shape[0] - 1):
+        reader.at = starts[i]
+        shared = take_varint(&reader)
+        size = take_varint(&reader)
+        suffix = reader.data + reader.at
+        skip(&reader, size)
+        if shared > length or shared + size > self.longest:
+            return corrupt("a name that is longer than {} bytes", self.longest, starts[i])
+        length = shared + size
+        if self.has_rules:
+            kept = end = self.ends[shared]
+            for k in range(size):
+                end += self.lengths[suffix[k]]
+                if end > self.limit:
+                    if suffix[k] >= self.num_tokens:
+                        return corrupt("a name with a token without a rule", 0, starts[i])
+                    break
+                self.ends[shared + k + 1] = <int32_t> end
+        else:
+            kept = shared
+            end = length
+        if end == 0:
+            return corrupt("an empty name", 0, starts[i])
+        if end > self.limit - self.offsets[i]:
+            return corrupt("more than {} bytes of names", self.limit, starts[i])
+        self.offsets[i + 1] = self.offsets[i] + <int32_t> end
+        if self.names == NULL:
+            continue
+
+        name = self.names + self.offsets[i]
+        if i:
+            memcpy(name, previous, kept)
+        put_suffix(self, suffix, size, shared, name, names_end - name)
+        if not self.has_rules and not is_utf8(name, character_start(name, kept), end):
+            return corrupt("a name that is not UTF-8", 0, starts[i])
+        if i:
+            difference = memcmp(previous + kept, name + kept, min(previous_end, end) - kept)
+            ascending &= difference < 0 or (difference == 0 and previous_end < end)
+        previous = name
+        previous_end = end
+    return ascending
+
+
+cdef inline void put_suffix(
+    Expander *self,
+    const uint8_t *suffix,
+    Py_ssize_t size,
+    Py_ssize_t shared,
+    uint8_t *name,
+    Py_ssize_t room,
+) noexcept nogil:
+    """Write the rest of a name, of which `shared` tokens stand there; `ends` says where."""
+    cdef Py_ssize_t k, at
+
+    if not self.has_rules:
+        memcpy(name + shared, suffix, size)
+        return
+    for k in range(size):
+        at = self.ends[shared + k]
+        if self.lengths[suffix[k]] <= SHORT and room - at >= SHORT:
+            # A fixed size takes no call; the next token overwrites what was too much.
+            memcpy(name + at, self.texts[suffix[k]], SHORT)
+        else:
+            put_token(self, suffix[k], name + at)
+
+
+cdef void put_token(Expander *self, uint8_t token, uint8_t *out) noexcept nogil:
+    if self.lengths[token] <= PIECE:
+        memcpy(out, self.texts[token], self.lengths[token])
+    else:
+        # Rules refer to earlier ones only: this is at most as deep as there are rules.
+        put_token(self, self.lefts[token], out)
+        put_token(self, self.rights[token], out + self.lengths[self.lefts[token]])
+
+
+def decode_order(const uint8_t[::1] body not None, Py_ssize_t position, Py_ssize_t num_columns):
+    """The sorted position of each column, by its position in the user's order.
+
+    A body that ends at `position` says nothing about it: the user's order is the sorted one.
+    """
+    cdef Py_ssize_t i, start
+    cdef uint64_t value = 0, delta = 0
+    cdef uint8_t *seen
+    cdef int32_t *order
+    cdef Reader reader
+    cdef bytes order_data
+
+    if not 0 <= position <= body.shape[0] or not 0 <= num_columns <= body.shape[0]:
+        raise ValueError(f"no order of {num_columns} at {position} of {body.shape[0]} bytes")
+    order_data = PyBytes_FromStringAndSize(NULL, num_columns * sizeof(int32_t))
+    order = <int32_t *> PyBytes_AsString(order_data)
+    if position == body.shape[0]:
+        for i in range(num_columns):
+            order[i] = <int32_t> i
+        return as_integers(order_data)
+
+    reader.data = &body[0]
+    reader.at = position
+    reader.end = body.shape[0]
+    seen = <uint8_t *> calloc(num_columns + 1, 1)
+    if not seen:
+        raise MemoryError
+    try:
+        with nogil:
+            for i in range(num_columns):
+                start = reader.at
+                take_varint64(&reader, &delta)
+                value += (delta >> 1) ^ -(delta & 1)
+                if value >= <uint64_t> num_columns or seen[value]:
+                    corrupt("a column order that is not a permutation", 0, start)
+                seen[value] = True
+                order[i] = <int32_t> value
+    finally:
+        free(seen)
+    return as_integers(order_data)
+
+
+cdef int take_varint64(Reader *self, uint64_t *value) except -1 nogil:
+    """Read an unsigned integer of 64 bits."""
+    cdef int shift
+    cdef uint8_t byte
+
+    value[0] = 0
+    for shift in range(0, 70, 7):
+        if self.at == self.end:
+            return corrupt("a varint without an end", 0, self.at)
+        byte = self.data[self.at]
+        self.at += 1
+        if shift == 63 and byte > 1:
+            break
+        value[0] |= <uint64_t> (byte & 0x7F) << shift
+        if byte < 0x80:
+            return 0
+    return corrupt("a varint beyond 64 bits", 0, self.at)
+
+
+# Looking up
+
+
+def find(
+    const uint8_t[::1] names not None,
+    const int32_t[::1] offsets not None,
+    const uint8_t[::1] wanted not None,
+):
+    """Where `wanted` is among packed names in ascending order, or -1."""
+    cdef Py_ssize_t low = 0, high = offsets.shape[0] - 1, middle, size, found = -1
+    cdef int difference
+
+    if high < 0 or offsets[high] != names.shape[0]:
+        raise ValueError(f"the offsets do not divide {names.shape[0]} bytes")
+    with nogil:
+        while low < high:
+            middle = (low + high) // 2
+            size = offsets[middle + 1] - offsets[middle]
+            difference = memcmp(
+                &names[0] + offsets[middle], &wanted[0], min(size, wanted.shape[0])
+            )
+            if difference == 0 and size == wanted.shape[0]:
+                found = middle
+                break
+            if difference < 0 or (difference == 0 and size < wanted.shape[0]):
+                low = middle + 1
+            else:
+                high = middle
+    return found
+
+
+def occurring(
+    const uint8_t[::1] names not None,
+    const int32_t[::1] offsets not None,
+    const uint8_t[::1] text not None,
+):
+    """The positions of the packed names that are somewhere in `text`."""
+    cdef Py_ssize_t count = count_packed(names, offsets)
+    cdef Py_ssize_t i, k
+    cdef const uint8_t *name
+    cdef uint8_t *pairs = <uint8_t *> calloc(256 * 256, 1)
+    cdef list found = []
+
+    if not pairs:
+        raise MemoryError
+    try:
+        with nogil:
+            for k in range(1, text.shape[0]):
+                pairs[text[k - 1] * 256 + text[k]] = True
+            for i in range(count):
+                name = &names[0] + offsets[i]
+                # Nearly all names hold a pair of bytes that the text does not. They differ most
+                # towards their ends.
+                k = offsets[i + 1] - offsets[i] - 1
+                while k > 0 and pairs[name[k - 1] * 256 + name[k]]:
+                    k -= 1
+                if k <= 0 and contains(text, name, offsets[i + 1] - offsets[i]):
+                    with gil:
+                        found.append(i)
+    finally:
+        free(pairs)
+    return found
+
+
+cdef bint contains(
+    const uint8_t[::1] text, const uint8_t *name, Py_ssize_t size
+) noexcept nogil:
+    cdef const uint8_t *at
+    cdef const uint8_t *last
+
+    if size == 0:
+        return True
+    if size > text.shape[0]:
+        return False
+    at = &text[0]
+    last = at + (text.shape[0] - size)
+    while at <= last:
+        at = <const uint8_t *> memchr(at, name[0], last - at + 1)
+        if at == NULL:
+            return False
+        if memcmp(at, name, size) == 0:
+            return True
+        at += 1
+    return False

@@ -1,0 +1,198 @@
+"""The columns of a bucket, and its bytes, in either of two layouts.
+
+Monolithic: the parts of all pages, sorted by kind; compressed as one block.
+
+    uv num_columns, uv num_children, uv rows of each child      only if it has children
+    2 bits a flat column    encoding, low bits first
+    1 bit a flat column     has nulls
+    values of the CONST columns
+    entries of the DICT columns, each as uv count, values
+    null bitmaps            bit 1 = null
+    data                    PLAIN: values; DICT: packed indices
+
+Paged: the pages one after another, each compressed alone; only with zstd.
+
+    u16le num_children, u32le rows of each child                 only if it has children
+    u32le size of each slot, 0 = ALL_NULL
+    slots: uv page length, zstd frame of the page
+
+A page is u8 encoding, u8 flags (bit 0: has nulls), then its value or entries, null bitmap, data.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from enum import StrEnum
+from itertools import accumulate
+
+import pyarrow as pa
+
+from ..errors import CorruptFileError, UnsupportedError
+from . import _decode
+from ._encode import EncodedPages
+from .nested import BucketColumns, assemble
+from .wire import Cursor, compress, decompress, put_varint
+
+
+class Layout(StrEnum):
+    MONOLITHIC = "monolithic"
+    PAGED = "paged"
+
+
+class Directory:
+    """The front of a paged bucket: the rows of its children, where the slots are."""
+
+    __slots__ = ("offsets", "rows")
+
+    def __init__(self, rows: Sequence[int], offsets: Sequence[int]) -> None:
+        self.rows = rows  # of each flat column
+        self.offsets = offsets  # of each slot in the bucket, and the end of the last one
+
+    @staticmethod
+    def size(columns: BucketColumns) -> int:
+        header = 2 + 4 * columns.num_children if columns.num_children else 0
+        return header + 4 * columns.num_flat
+
+    @staticmethod
+    def encode(child_rows: Sequence[int], slot_sizes: Sequence[int]) -> bytes:
+        if len(child_rows) > 0xFFFF:
+            raise UnsupportedError(
+                f"a bucket has {len(child_rows)} child columns and the paged layout ends at 65535; "
+                "use more buckets"
+            )
+        header = struct.pack(f"<H{len(child_rows)}I", len(child_rows), *child_rows)
+        return (header if child_rows else b"") + struct.pack(f"<{len(slot_sizes)}I", *slot_sizes)
+
+    @classmethod
+    def decode(
+        cls, data: pa.Buffer, columns: BucketColumns, num_rows: int, bucket_size: int
+    ) -> Directory:
+        size = cls.size(columns)
+        if size > bucket_size:
+            raise CorruptFileError(
+                f"a paged bucket of {bucket_size} bytes is shorter than its directory of {size}"
+            )
+        cursor = Cursor(data)
+        rows = [num_rows] * columns.num_columns
+        if columns.num_children:
+            (count,) = struct.unpack("<H", cursor.take(2))
+            _check_children(count, columns)
+            rows += struct.unpack(f"<{count}I", cursor.take(4 * count))
+        sizes = struct.unpack(f"<{columns.num_flat}I", cursor.take(4 * columns.num_flat))
+        offsets = list(accumulate(sizes, initial=size))
+        if offsets[-1] != bucket_size:
+            raise CorruptFileError(
+                f"directory and slots of a paged bucket take {offsets[-1]} bytes, not {bucket_size}"
+            )
+        return cls(rows, offsets)
+
+
+def _check_children(count: int, columns: BucketColumns) -> None:
+    if count != columns.num_children:
+        raise CorruptFileError(
+            f"a bucket declares {count} child columns, its schema {columns.num_children}"
+        )
+
+
+def decode_slot(slot: pa.Buffer) -> bytes:
+    """The page in a slot."""
+    cursor = Cursor(slot)
+    size = cursor.varint()
+    return decompress(cursor.take(cursor.remaining), size)
+
+
+def open_monolithic(
+    data: bytes | pa.Buffer, columns: BucketColumns, num_rows: int, stop: int
+) -> _decode.Pages:
+    """The pages of a monolithic bucket; `stop` bounds the flat columns that will be decoded."""
+    rows = [num_rows] * columns.num_columns
+    start = 0
+    if columns.num_children:
+        cursor = Cursor(data)
+        cursor.varint()  # the number of columns, which the schema knows
+        count = cursor.varint()
+        _check_children(count, columns)
+        rows += [cursor.varint() for _ in range(count)]
+        start = cursor.pos
+    try:
+        view = memoryview(data).cast("B")
+        return _decode.Pages.from_monolithic(view, start, columns.kinds, rows, stop)
+    except _decode.PageFault as fault:
+        raise CorruptFileError(f"flat column {fault.column}: {fault}") from fault
+
+
+def open_slots(
+    slots: Sequence[bytes | None], columns: BucketColumns, rows: Sequence[int]
+) -> _decode.Pages:
+    """The pages in decompressed slots; None where there is none, or it is not wanted."""
+    try:
+        return _decode.Pages.from_slots(slots, columns.kinds, rows)
+    except _decode.PageFault as fault:
+        raise CorruptFileError(f"flat column {fault.column}: {fault}") from fault
+
+
+def flat_of(columns: BucketColumns, wanted: list[int]) -> list[int]:
+    """The flat columns that store the `wanted` columns of a bucket."""
+    if not columns.num_children:
+        return wanted
+    return [node.flat for index in wanted for node in columns.node(index).walk()]
+
+
+def decode(
+    pages: _decode.Pages,
+    columns: BucketColumns,
+    wanted: Sequence[int],
+    types: Sequence[pa.DataType],
+) -> list[pa.Array]:
+    """The arrays of the `wanted` columns of a bucket, which have the Arrow `types`."""
+    try:
+        if not columns.num_children:
+            arrays = pages.decode(wanted, types)
+        else:
+            roots = [columns.node(index) for index in wanted]
+            nodes = [node for root in roots for node in root.walk()]
+            flat = pages.decode([node.flat for node in nodes], [node.arrow for node in nodes])
+            by_number = {node.flat: array for node, array in zip(nodes, flat, strict=True)}
+            arrays = [assemble(root, by_number) for root in roots]
+    except _decode.PageFault as fault:
+        raise CorruptFileError(f"flat column {fault.column}: {fault}") from fault
+    except OverflowError as error:
+        raise UnsupportedError(f"{error}; Arrow's offsets end there") from error
+    for index, array in zip(wanted, arrays, strict=True):
+        if array.null_count and not columns.is_nullable(index):
+            raise CorruptFileError(
+                f"column {index} of the bucket has {array.null_count} nulls, but is declared not null"
+            )
+    return arrays
+
+
+def monolithic_header(pages: EncodedPages, num_columns: int) -> bytes:
+    """The front of a monolithic bucket: the rows of its children, if it has some."""
+    header = bytearray()
+    if pages.count > num_columns:
+        put_varint(header, num_columns)
+        put_varint(header, pages.count - num_columns)
+        for flat in range(num_columns, pages.count):
+            put_varint(header, pages.num_rows(flat))
+    return bytes(header)
+
+
+def encode_monolithic(pages: EncodedPages, num_columns: int) -> bytes:
+    """A monolithic bucket, not compressed."""
+    return pages.monolithic(monolithic_header(pages, num_columns))
+
+
+def encode_paged(pages: EncodedPages, num_columns: int, level: int, checksum: bool) -> bytes:
+    """A paged bucket, its slots compressed."""
+    slots = []
+    for flat in range(pages.count):
+        page = pages.page(flat)
+        slot = bytearray()
+        if page is not None:
+            put_varint(slot, len(page))
+            slot += compress(page, level, checksum)
+        slots.append(slot)
+    child_rows = [pages.num_rows(flat) for flat in range(num_columns, pages.count)]
+    directory = Directory.encode(child_rows, [len(slot) for slot in slots])
+    return b"".join([directory, *slots])

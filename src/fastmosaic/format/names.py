@@ -1,0 +1,85 @@
+"""Column names: packed in memory, front coded and byte-pair encoded in a file.
+
+Front coding: a name is `uv` how many bytes it shares with the name before, `uv` how many follow,
+and those. Byte-pair encoding comes first: tokens up to 0x7f are bytes of ASCII, 0x80 + r is rule r,
+which stands for two tokens before it.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Collection
+from enum import IntEnum
+from itertools import accumulate, chain
+from typing import Final
+
+from ..errors import CorruptFileError
+from . import _schema
+from .wire import put_varint
+
+MAX_RULES: Final = 128
+# A million names of 128 bytes. The format has no limit, but a few bytes could say gigabytes.
+MAX_NAMES_BYTES: Final = 128 << 20
+
+
+class NameEncoding(IntEnum):
+    FRONT = 0  # front coding
+    PAIRS = 1  # uv number of rules, two tokens for each; byte pairs, then front coding
+
+
+class Names:
+    """The names of columns: their UTF-8 bytes one after another, and where each begins."""
+
+    __slots__ = ("_data", "_offsets", "_positions")
+
+    def __init__(self, data: bytes, offsets: memoryview[int], ascending: bool) -> None:
+        self._data = data
+        self._offsets = offsets
+        # Every known writer sorts, but a file may be in any order.
+        self._positions = None if ascending else self._positions_by_name()
+
+    def __len__(self) -> int:
+        return len(self._offsets) - 1
+
+    def __getitem__(self, position: int) -> str:
+        return self._data[self._offsets[position] : self._offsets[position + 1]].decode()
+
+    def find(self, name: str) -> int:
+        """The position of `name`, or -1."""
+        if self._positions is not None:
+            return self._positions.get(name, -1)
+        # A lone surrogate is no error here: no column is called so.
+        return _schema.find(self._data, self._offsets, name.encode(errors="surrogatepass"))
+
+    def occurring(self, text: str) -> list[int]:
+        """The positions of the names that are somewhere in `text`."""
+        return _schema.occurring(self._data, self._offsets, text.encode(errors="surrogatepass"))
+
+    def _positions_by_name(self) -> dict[str, int]:
+        positions: dict[str, int] = {}
+        for position in range(len(self)):
+            name = self[position]
+            if positions.setdefault(name, position) != position:
+                raise CorruptFileError(f"two columns are named {name!r}")
+        return positions
+
+
+def encode_columns(names: Collection[bytes], descriptors: Collection[bytes]) -> bytes:
+    """Sorted names and their types as they lie in a file, after how the names are encoded."""
+    data, offsets = _pack(names)
+    size = _schema.front_coded_size(data, offsets)
+    out = bytearray([NameEncoding.FRONT])
+    if data.isascii():
+        rules, encoded, encoded_offsets = _schema.train(data, offsets)
+        # One byte for the number of rules, although 128 of them take two: so it is specified.
+        if rules and 1 + len(rules) + _schema.front_coded_size(encoded, encoded_offsets) < size:
+            data, offsets = encoded, encoded_offsets
+            out = bytearray([NameEncoding.PAIRS])
+            put_varint(out, len(rules) // 2)
+            out += rules
+    out += _schema.encode_columns(data, offsets, *_pack(descriptors))
+    return bytes(out)
+
+
+def _pack(strings: Collection[bytes]) -> tuple[bytes, array[int] | memoryview[int]]:
+    return b"".join(strings), array("i", chain([0], accumulate(map(len, strings))))

@@ -1,0 +1,184 @@
+"""The schema block: columns, their buckets, their original order."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
+
+import pyarrow as pa
+
+from ..errors import CorruptFileError, UnsupportedError
+from . import _schema
+from .names import MAX_NAMES_BYTES, MAX_RULES, NameEncoding, Names, encode_columns
+from .types import ColumnType
+from .wire import Cursor, put_varint
+
+
+class SchemaBlock:
+    """The columns of a file, by their position in the order of their names' bytes.
+
+    uv   number of columns N
+    uv   number of buckets B
+    u8   name encoding, and its rules: see names.py
+    N x  name, type descriptor: see names.py and types.py
+    N x  zz difference of the sorted position from that of the user's column before
+
+    Columns stay bytes until they are asked for.
+    """
+
+    __slots__ = (
+        "_arrow",
+        "_body",
+        "_names",
+        "_starts",
+        "_type_starts",
+        "kinds",
+        "num_buckets",
+        "num_columns",
+        "order",
+    )
+
+    num_columns: int
+    num_buckets: int
+    kinds: bytes  # the Kind of each column
+    order: Sequence[int]  # the sorted position of each column, in the user's order
+
+    def __init__(self, body: bytes) -> None:
+        cursor = Cursor(body)
+        self.num_columns = cursor.varint()
+        self.num_buckets = cursor.varint()
+        if self.num_buckets == 0:
+            raise CorruptFileError("a schema block without buckets")
+        encoding = cursor.uint8()
+        if encoding not in tuple(NameEncoding):
+            raise UnsupportedError(f"unknown encoding of column names: {encoding}")
+        rules = None
+        if encoding == NameEncoding.PAIRS:
+            num_rules = cursor.varint()
+            if num_rules > MAX_RULES:
+                raise CorruptFileError(f"{num_rules} byte-pair rules, more than {MAX_RULES}")
+            rules = bytes(cursor.take(2 * num_rules))
+
+        try:
+            self._starts, self._type_starts, self.kinds, longest = _schema.walk_columns(
+                body, cursor.pos, self.num_columns
+            )
+            data, offsets, ascending = _schema.expand_names(
+                body, self._starts, longest, rules, MAX_NAMES_BYTES
+            )
+            self.order = _schema.decode_order(body, self._starts[-1], self.num_columns)
+        except NotImplementedError as error:
+            raise UnsupportedError(f"schema block: {error}") from error
+        except ValueError as error:
+            raise CorruptFileError(f"schema block: {error}") from error
+        self._names = Names(data, offsets, ascending)
+        self._body = body
+        self._arrow: pa.Schema | None = None
+
+    def __reduce__(self) -> tuple[Callable[[bytes], SchemaBlock], tuple[bytes]]:
+        return SchemaBlock, (self._body,)
+
+    @classmethod
+    def from_arrow(cls, schema: pa.Schema, num_buckets: int) -> SchemaBlock:
+        """The columns of `schema`, in as many buckets as are asked for and have a column."""
+        names = [name.encode() for name in schema.names]
+        descriptors = [_descriptor(field) for field in schema]
+        ranking = sorted(range(len(names)), key=names.__getitem__)
+        _check_names([names[i] for i in ranking])
+        order = array("i", ranking)
+        for position, i in enumerate(ranking):
+            order[i] = position
+
+        body = bytearray()
+        put_varint(body, len(names))
+        put_varint(body, max(1, min(num_buckets, len(names))))
+        body += encode_columns([names[i] for i in ranking], [descriptors[i] for i in ranking])
+        body += _schema.encode_order(order)
+        return cls(bytes(body))
+
+    def encode(self) -> bytes:
+        """The body of the block, before compression."""
+        return self._body
+
+    @classmethod
+    def decode(cls, body: bytes) -> SchemaBlock:
+        return cls(body)
+
+    def find(self, name: str) -> int:
+        """The position of the column called `name`, or -1."""
+        return self._names.find(name)
+
+    def name(self, position: int) -> str:
+        return self._names[position]
+
+    def column_type(self, position: int) -> ColumnType:
+        return ColumnType.decode(
+            self._body[self._type_starts[position] : self._starts[position + 1]]
+        )
+
+    def field(self, position: int) -> pa.Field:
+        column_type = self.column_type(position)
+        return pa.field(self.name(position), column_type.arrow, column_type.nullable)
+
+    def fields(self, positions: Iterable[int]) -> list[pa.Field]:
+        """The fields at `positions`; of many at once, faster than one by one."""
+        body, starts, type_starts, names = self._body, self._starts, self._type_starts, self._names
+        types: dict[bytes, ColumnType] = {}
+        fields = []
+        for position in positions:
+            descriptor = body[type_starts[position] : starts[position + 1]]
+            column_type = types.get(descriptor)
+            if column_type is None:
+                column_type = types[descriptor] = ColumnType.decode(descriptor)
+            fields.append(pa.field(names[position], column_type.arrow, column_type.nullable))
+        return fields
+
+    def bucket_of(self, position: int) -> int:
+        return position * self.num_buckets // self.num_columns
+
+    def bucket_columns(self, bucket: int) -> range:
+        """The positions of the columns in `bucket`: those whose `bucket_of` it is."""
+        first, after = (
+            -(-edge * self.num_columns // self.num_buckets) for edge in (bucket, bucket + 1)
+        )
+        return range(first, after)
+
+    def to_arrow(self) -> pa.Schema:
+        """The Arrow schema, in the user's order."""
+        if self._arrow is None:
+            self._arrow = pa.schema(self.fields(self.order))
+        return self._arrow
+
+    def names(self) -> list[str]:
+        """All names, in the user's order."""
+        return [self._names[position] for position in self.order]
+
+    def occurring(self, text: str) -> list[int]:
+        """The positions of the columns whose name is somewhere in `text`."""
+        return self._names.occurring(text)
+
+
+def _descriptor(field: pa.Field) -> bytes:
+    try:
+        return ColumnType.from_arrow(field).descriptor
+    except UnsupportedError as error:
+        error.add_note(f"column {field.name!r}")
+        raise
+
+
+def _check_names(names: list[bytes]) -> None:
+    """Raise `ValueError` unless readers of the format can tell columns by these sorted names."""
+    if names and not names[0]:
+        raise ValueError("a column has an empty name, which readers of the format refuse")
+    for name, following in pairwise(names):
+        if name == following:
+            raise ValueError(f"duplicate column name {name.decode()!r}; the format has none")
+    for name in names:
+        if b"\0" in name:
+            raise ValueError(
+                f"column name {name.decode()!r} holds a NUL character, where the reference "
+                "implementation cuts it off"
+            )
+    if sum(map(len, names)) > MAX_NAMES_BYTES:
+        raise ValueError(f"the names of the columns take more than {MAX_NAMES_BYTES} bytes")

@@ -1,0 +1,402 @@
+"""Arrow types and the type descriptors of the schema block; how one value lies in bytes.
+
+A descriptor is `u8 type id`, `u8 nullable`, then the parameters of the type:
+
+    CHAR VARCHAR BINARY VARBINARY   uv length
+    DECIMAL                         uv precision, uv scale (a signed byte, extended to 32 bits)
+    TIME TIMESTAMP                  uv precision
+    TIMESTAMP_LTZ                   uv precision, str time zone
+    ARRAY                           str element name, element descriptor
+    MAP                             str entries name, str key name, key descriptor,
+                                    str value name, value descriptor
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import lru_cache
+from typing import Final
+
+import pyarrow as pa
+from pyarrow import types as arrow_types
+
+from ..errors import CorruptFileError, UnsupportedError
+from .wire import MAX_VARINT, Cursor, put_bytes, put_varint
+
+# Deeper than any table is, shallower than Python's and Arrow's own recursion.
+MAX_DEPTH: Final = 64
+
+
+class TypeId(IntEnum):
+    BOOLEAN = 0
+    TINYINT = 1
+    SMALLINT = 2
+    INTEGER = 3
+    BIGINT = 4
+    FLOAT = 5
+    DOUBLE = 6
+    DATE = 7
+    CHAR = 8
+    VARCHAR = 9
+    STRING = 10
+    BINARY = 11
+    VARBINARY = 12
+    BYTES = 13
+    DECIMAL = 14
+    TIME = 15
+    TIMESTAMP = 16
+    TIMESTAMP_LTZ = 17
+    ARRAY = 18
+    MAP = 19
+
+
+class Kind(IntEnum):
+    """How one value lies in a file, and in Arrow's buffers; numbers in a file are big-endian."""
+
+    BOOL = 0  # one byte; one bit
+    INT8 = 1
+    INT16 = 2
+    INT32 = 3  # FLOAT, DATE and TIME too: bits are bits
+    INT64 = 4  # DOUBLE and timestamps up to microseconds too
+    TIMESTAMP_NS = 5  # int64 ms, int32 ns within the ms; int64 ns
+    DECIMAL64 = 6  # int64; 16 bytes, little-endian
+    DECIMAL128 = 7  # uv length, that many bytes; 16 bytes, little-endian
+    BINARY = 8  # uv length, that many bytes; 32-bit offsets and bytes
+    STRING = 9  # as BINARY, and UTF-8
+    NESTED = 10  # ARRAY and MAP: several flat columns, see nested.py
+
+
+# Bytes of one value in a file; 0 where a length stands in front.
+WIDTH: Final = (1, 1, 2, 4, 8, 12, 8, 0, 0, 0)
+
+_KIND_OF: Final = {
+    TypeId.BOOLEAN: Kind.BOOL,
+    TypeId.TINYINT: Kind.INT8,
+    TypeId.SMALLINT: Kind.INT16,
+    TypeId.INTEGER: Kind.INT32,
+    TypeId.BIGINT: Kind.INT64,
+    TypeId.FLOAT: Kind.INT32,
+    TypeId.DOUBLE: Kind.INT64,
+    TypeId.DATE: Kind.INT32,
+    TypeId.CHAR: Kind.STRING,
+    TypeId.VARCHAR: Kind.STRING,
+    TypeId.STRING: Kind.STRING,
+    TypeId.BINARY: Kind.BINARY,
+    TypeId.VARBINARY: Kind.BINARY,
+    TypeId.BYTES: Kind.BINARY,
+    TypeId.TIME: Kind.INT32,
+}
+
+_SIMPLE: Final = {
+    TypeId.BOOLEAN: pa.bool_(),
+    TypeId.TINYINT: pa.int8(),
+    TypeId.SMALLINT: pa.int16(),
+    TypeId.INTEGER: pa.int32(),
+    TypeId.BIGINT: pa.int64(),
+    TypeId.FLOAT: pa.float32(),
+    TypeId.DOUBLE: pa.float64(),
+    TypeId.DATE: pa.date32(),
+    TypeId.STRING: pa.string(),
+    TypeId.BYTES: pa.binary(),
+}
+_ID_OF: Final = {arrow: type_id for type_id, arrow in _SIMPLE.items()}
+
+_TIMESTAMP_PRECISION: Final = {"ms": 3, "us": 6, "ns": 9}
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnType:
+    """The type of a column, or of the elements, keys or values inside one."""
+
+    arrow: pa.DataType
+    nullable: bool
+    kind: Kind
+    children: tuple[ColumnType, ...]  # (element,) of an ARRAY, (key, value) of a MAP
+    descriptor: bytes
+
+    @classmethod
+    def from_arrow(cls, field: pa.Field) -> ColumnType:
+        """The type of `field`, whose Arrow type is one the format has (see `storage_type`)."""
+        # Maps are equal to Arrow whatever their fields are called: only scalars can be cached.
+        if arrow_types.is_nested(field.type):
+            return _from_arrow.__wrapped__(field.type, field.nullable)
+        return _from_arrow(field.type, field.nullable)
+
+    @classmethod
+    def decode(cls, descriptor: bytes) -> ColumnType:
+        return _decode(descriptor)
+
+    @property
+    def has_statistics(self) -> bool:
+        """Whether the format keeps minimum and maximum of such a column."""
+        return self.kind not in (Kind.BINARY, Kind.DECIMAL128, Kind.NESTED)
+
+
+@lru_cache(maxsize=1024)
+def _from_arrow(arrow: pa.DataType, nullable: bool) -> ColumnType:
+    out = bytearray()
+    _put_descriptor(out, arrow, nullable)
+    return _decode(bytes(out))
+
+
+def _put_descriptor(out: bytearray, arrow: pa.DataType, nullable: bool) -> None:
+    def put(type_id: TypeId) -> None:
+        out.append(type_id)
+        out.append(nullable)
+
+    if arrow in _ID_OF:
+        put(_ID_OF[arrow])
+    elif arrow_types.is_decimal128(arrow):
+        put(TypeId.DECIMAL)
+        put_varint(out, arrow.precision)
+        put_varint(out, arrow.scale & MAX_VARINT)
+    elif arrow == pa.time32("ms"):
+        put(TypeId.TIME)
+        put_varint(out, 3)
+    elif arrow_types.is_timestamp(arrow) and arrow.unit in _TIMESTAMP_PRECISION:
+        put(TypeId.TIMESTAMP if arrow.tz is None else TypeId.TIMESTAMP_LTZ)
+        put_varint(out, _TIMESTAMP_PRECISION[arrow.unit])
+        if arrow.tz is not None:
+            put_bytes(out, arrow.tz.encode())
+    elif arrow_types.is_list(arrow):
+        put(TypeId.ARRAY)
+        put_bytes(out, arrow.value_field.name.encode())
+        _put_descriptor(out, arrow.value_type, arrow.value_field.nullable)
+    elif arrow_types.is_map(arrow):
+        put(TypeId.MAP)
+        put_bytes(out, arrow.field(0).name.encode())
+        put_bytes(out, arrow.key_field.name.encode())
+        _put_descriptor(out, arrow.key_type, arrow.key_field.nullable)
+        put_bytes(out, arrow.item_field.name.encode())
+        _put_descriptor(out, arrow.item_type, arrow.item_field.nullable)
+    else:
+        raise UnsupportedError(f"the format has no type for {arrow}")
+
+
+@lru_cache(maxsize=4096)
+def _decode(descriptor: bytes) -> ColumnType:
+    cursor = Cursor(descriptor)
+    column_type = _take_descriptor(cursor, descriptor, 0)
+    if cursor.remaining:
+        raise CorruptFileError(f"{cursor.remaining} bytes follow a type descriptor")
+    return column_type
+
+
+def _take_descriptor(cursor: Cursor, whole: bytes, depth: int) -> ColumnType:
+    if depth > MAX_DEPTH:
+        raise UnsupportedError(f"a type is nested more than {MAX_DEPTH} deep")
+    start = cursor.pos
+    number, nullable = cursor.take(2)
+    try:
+        type_id = TypeId(number)
+    except ValueError:
+        raise UnsupportedError(f"unknown type {number} at offset {start}") from None
+    children: tuple[ColumnType, ...] = ()
+    kind = _KIND_OF.get(type_id, Kind.NESTED)
+
+    match type_id:
+        case TypeId.CHAR | TypeId.VARCHAR:
+            cursor.varint()
+            arrow = pa.string()
+        case TypeId.BINARY | TypeId.VARBINARY:
+            cursor.varint()
+            arrow = pa.binary()
+        case TypeId.DECIMAL:
+            precision, scale = cursor.varint() & 0xFF, cursor.varint() & 0xFF
+            if not 1 <= precision <= 38:
+                raise CorruptFileError(f"decimal precision {precision} is not in 1..38")
+            arrow = pa.decimal128(precision, scale - 256 if scale > 127 else scale)
+            kind = Kind.DECIMAL64 if precision <= 18 else Kind.DECIMAL128
+        case TypeId.TIME:
+            cursor.varint()
+            arrow = pa.time32("ms")
+        case TypeId.TIMESTAMP | TypeId.TIMESTAMP_LTZ:
+            precision = cursor.varint()
+            zone = cursor.text() if type_id == TypeId.TIMESTAMP_LTZ else None
+            unit = "ms" if precision <= 3 else "us" if precision <= 6 else "ns"
+            arrow = pa.timestamp(unit, zone)
+            kind = Kind.INT64 if precision <= 6 else Kind.TIMESTAMP_NS
+        case TypeId.ARRAY:
+            name = cursor.text()
+            element = _take_descriptor(cursor, whole, depth + 1)
+            arrow = pa.list_(pa.field(name, element.arrow, element.nullable))
+            children = (element,)
+        case TypeId.MAP:
+            cursor.text()  # Arrow calls them entries, whatever the file says
+            key_name = cursor.text()
+            key = _take_descriptor(cursor, whole, depth + 1)
+            value_name = cursor.text()
+            value = _take_descriptor(cursor, whole, depth + 1)
+            if key.kind == Kind.NESTED:
+                raise CorruptFileError(f"the key of the map at offset {start} is a list or map")
+            arrow = pa.map_(
+                pa.field(key_name, key.arrow, nullable=False),
+                pa.field(value_name, value.arrow, value.nullable),
+            )
+            children = (key, value)
+        case _:
+            arrow = _SIMPLE[type_id]
+    return ColumnType(arrow, bool(nullable), kind, children, whole[start : cursor.pos])
+
+
+def storage_type(arrow: pa.DataType) -> pa.DataType:
+    """The type of the format that holds every value of `arrow`, or `UnsupportedError`.
+
+    >>> storage_type(pa.large_string())
+    DataType(string)
+    """
+    if arrow in _ID_OF:
+        return arrow
+    if isinstance(arrow, pa.BaseExtensionType):
+        return storage_type(arrow.storage_type)
+    for matches, convert in _CONVERSIONS:
+        if matches(arrow):
+            return convert(arrow)
+    for matches, advice in _REFUSED:
+        if matches(arrow):
+            raise UnsupportedError(f"the format has no type for {arrow}; {advice}")
+    try:
+        _from_arrow(arrow, True)
+    except UnsupportedError as error:
+        raise UnsupportedError(f"{error}; cast the column to one of its types") from None
+    return arrow
+
+
+def _stored_list(arrow: pa.DataType) -> pa.DataType:
+    field = arrow.value_field
+    if is_view(field.type):
+        raise UnsupportedError(f"the format has no type for {arrow}; cast it to lists of lists")
+    return pa.list_(field.with_type(storage_type(field.type)).remove_metadata())
+
+
+def _stored_map(arrow: pa.DataType) -> pa.DataType:
+    key, item = arrow.key_field, arrow.item_field
+    key_type = storage_type(key.type)
+    if arrow_types.is_nested(key_type):
+        raise UnsupportedError("the format has no maps whose key is a list or map")
+    return pa.map_(
+        key.with_type(key_type).remove_metadata(),
+        item.with_type(storage_type(item.type)).remove_metadata(),
+    )
+
+
+def _stored_decimal(arrow: pa.DataType) -> pa.DataType:
+    if arrow.precision > 38:
+        raise UnsupportedError(f"the format has no type for {arrow}; its decimals end at 38 digits")
+    if arrow.scale > arrow.precision or arrow.scale < -128:
+        raise UnsupportedError(
+            f"the format has no type for {arrow}; the scale of a decimal is at most its precision"
+        )
+    return pa.decimal128(arrow.precision, arrow.scale)
+
+
+def is_view(arrow: pa.DataType) -> bool:
+    """Whether it is a list view."""
+    return arrow_types.is_list_view(arrow) or arrow_types.is_large_list_view(arrow)
+
+
+def _is_text(arrow: pa.DataType) -> bool:
+    return arrow_types.is_large_string(arrow) or arrow_types.is_string_view(arrow)
+
+
+def _is_bytes(arrow: pa.DataType) -> bool:
+    return (
+        arrow_types.is_large_binary(arrow)
+        or arrow_types.is_binary_view(arrow)
+        or arrow_types.is_fixed_size_binary(arrow)
+    )
+
+
+def _is_list(arrow: pa.DataType) -> bool:
+    return (
+        arrow_types.is_list(arrow)
+        or arrow_types.is_large_list(arrow)
+        or arrow_types.is_fixed_size_list(arrow)
+        or is_view(arrow)
+    )
+
+
+def _is_interval(arrow: pa.DataType) -> bool:
+    return arrow_types.is_interval(arrow)
+
+
+_Test = Callable[[pa.DataType], bool]
+_CONVERSIONS: Final[list[tuple[_Test, Callable[[pa.DataType], pa.DataType]]]] = [
+    (_is_text, lambda arrow: pa.string()),
+    # A decimal is a fixed_size_binary to Arrow, so it comes first.
+    (arrow_types.is_decimal, _stored_decimal),
+    (_is_bytes, lambda arrow: pa.binary()),
+    (arrow_types.is_dictionary, lambda arrow: storage_type(arrow.value_type)),
+    # A column without a value has no type; text is what it most often turns out to be.
+    (arrow_types.is_null, lambda arrow: pa.string()),
+    (arrow_types.is_uint8, lambda arrow: pa.int16()),
+    (arrow_types.is_uint16, lambda arrow: pa.int32()),
+    (arrow_types.is_uint32, lambda arrow: pa.int64()),
+    (arrow_types.is_date64, lambda arrow: pa.date32()),
+    (lambda arrow: arrow == pa.time32("s"), lambda arrow: pa.time32("ms")),
+    (
+        lambda arrow: arrow_types.is_timestamp(arrow) and arrow.unit == "s",
+        lambda arrow: pa.timestamp("ms", arrow.tz),
+    ),
+    (_is_list, _stored_list),
+    (arrow_types.is_map, _stored_map),
+]
+
+_REFUSED: Final[list[tuple[_Test, str]]] = [
+    (
+        arrow_types.is_uint64,
+        "cast it to int64, or to decimal128(20, 0) if it goes beyond",
+    ),
+    (arrow_types.is_struct, "make each field a column of its own (Table.flatten does)"),
+    (arrow_types.is_float16, "cast it to float32"),
+    (arrow_types.is_time64, "cast it to time32('ms') if milliseconds are enough, or to int64"),
+    (arrow_types.is_duration, "cast it to int64"),
+    (_is_interval, "cast it to int64, or make each part a column of its own"),
+    (arrow_types.is_union, "make each member a column of its own"),
+    (arrow_types.is_run_end_encoded, "decode it first (pyarrow.compute.run_end_decode)"),
+]
+
+
+def encode_value(column_type: ColumnType, scalar: pa.Scalar) -> bytes:
+    """A value that is not null, as it lies in a file."""
+    kind = column_type.kind
+    if kind == Kind.BOOL:
+        return bytes([scalar.as_py()])
+    buffers = pa.array([scalar], column_type.arrow).buffers()
+    if kind in (Kind.STRING, Kind.BINARY):
+        out = bytearray()
+        put_bytes(out, scalar.as_buffer().to_pybytes())
+        return bytes(out)
+    number = int.from_bytes(buffers[1][: _ARROW_BYTES[kind]].to_pybytes(), "little", signed=True)
+    if kind == Kind.TIMESTAMP_NS:
+        millis, nanos = divmod(number, 1_000_000)
+        return millis.to_bytes(8, "big", signed=True) + nanos.to_bytes(4, "big")
+    return number.to_bytes(WIDTH[kind], "big", signed=True)
+
+
+def decode_value(column_type: ColumnType, data: bytes) -> pa.Scalar:
+    """The value in `data`, of a type that has statistics; strings without their length."""
+    kind = column_type.kind
+    if kind == Kind.BOOL:
+        return pa.scalar(data != b"\0")
+    if kind == Kind.STRING:
+        try:
+            return pa.scalar(data.decode())
+        except UnicodeDecodeError as error:
+            raise CorruptFileError("a string in the statistics is not UTF-8") from error
+    if kind == Kind.TIMESTAMP_NS:
+        nanos = int.from_bytes(data[8:], "big", signed=True)
+        if not 0 <= nanos < 1_000_000:
+            raise CorruptFileError(f"{nanos} nanoseconds of a millisecond in the statistics")
+        number = int.from_bytes(data[:8], "big", signed=True) * 1_000_000 + nanos
+        if not -(2**63) <= number < 2**63:
+            raise CorruptFileError("a timestamp in the statistics exceeds 64 bits of nanoseconds")
+    else:
+        number = int.from_bytes(data, "big", signed=True)
+    raw = number.to_bytes(_ARROW_BYTES[kind], "little", signed=True)
+    return pa.Array.from_buffers(column_type.arrow, 1, [None, pa.py_buffer(raw)])[0]
+
+
+_ARROW_BYTES: Final = (0, 1, 2, 4, 8, 8, 16, 16)

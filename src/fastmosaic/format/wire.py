@@ -1,0 +1,145 @@
+"""Integers, strings and compressed blocks, as they lie in a file.
+
+`uv`   unsigned LEB128 of 32 bits: 7 bits a byte, low group first, high bit = more follow
+`zz`   zigzag of a signed 64-bit integer, then LEB128
+`str`  `uv` length, then that many bytes
+
+Everything that comes from a file passes `Cursor` or a kernel that checks first.
+"""
+
+from __future__ import annotations
+
+import threading
+from enum import IntEnum
+from typing import Final
+
+import pyarrow as pa
+import zstandard
+
+from ..errors import CorruptFileError, UnsupportedError
+
+MAX_VARINT: Final = 2**32 - 1
+# Largest block that is compressed or decompressed: the limit of the reference's main branch.
+MAX_BLOCK_BYTES: Final = 512 << 20
+# A zstd block of RLE type says 128 KiB in 4 bytes; no frame expands by more than this.
+MAX_EXPANSION: Final = 65536
+# ... but one this large may always be.
+MIN_BLOCK_LIMIT: Final = 1 << 20
+
+
+class Compression(IntEnum):
+    NONE = 0
+    ZSTD = 1
+
+
+def put_varint(out: bytearray, value: int) -> None:
+    """Append `value` as an unsigned LEB128 integer."""
+    if not 0 <= value <= MAX_VARINT:
+        raise UnsupportedError(f"{value} does not fit in the 32 bits that the format has for it")
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+
+
+def put_bytes(out: bytearray, data: bytes) -> None:
+    """Append the length of `data`, then `data`."""
+    put_varint(out, len(data))
+    out += data
+
+
+class Cursor:
+    """Reads values from the front of a buffer that is not trusted."""
+
+    __slots__ = ("_data", "base", "pos")
+
+    def __init__(self, data: bytes | memoryview | pa.Buffer, base: int = 0) -> None:
+        self._data = memoryview(data).cast("B")  # a pyarrow.Buffer has signed bytes
+        self.pos = 0
+        self.base = base  # where the buffer starts, for messages
+
+    @property
+    def remaining(self) -> int:
+        return len(self._data) - self.pos
+
+    def take(self, size: int) -> memoryview:
+        """The next `size` bytes, without copying them."""
+        end = self.pos + size
+        if end > len(self._data):
+            raise CorruptFileError(
+                f"needed {size} bytes at offset {self.base + self.pos}, "
+                f"but {self.remaining} are left"
+            )
+        view = self._data[self.pos : end]
+        self.pos = end
+        return view
+
+    def uint8(self) -> int:
+        return self.take(1)[0]
+
+    def varint(self) -> int:
+        """A LEB128 unsigned 32-bit integer."""
+        value = 0
+        for shift in (0, 7, 14, 21, 28):
+            byte = self.take(1)[0]
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                if value > MAX_VARINT:
+                    break
+                return value
+        raise CorruptFileError(f"the varint before offset {self.base + self.pos} exceeds 32 bits")
+
+    def bytes(self) -> bytes:
+        """A varint length, then that many bytes."""
+        return bytes(self.take(self.varint()))
+
+    def text(self) -> str:
+        """A varint length, then that many bytes of UTF-8."""
+        start = self.base + self.pos
+        try:
+            return self.bytes().decode()
+        except UnicodeDecodeError as error:
+            raise CorruptFileError(f"text at offset {start} is not UTF-8") from error
+
+
+# A zstd context is costly to make and not safe to share: each thread keeps its own.
+_contexts = threading.local()
+
+
+def compress(data: bytes | memoryview, level: int, checksum: bool) -> bytes:
+    """`data` as one zstd frame with its content size in the header."""
+    if len(data) > MAX_BLOCK_BYTES:
+        raise UnsupportedError(
+            f"a block of {len(data)} bytes exceeds the format's limit of {MAX_BLOCK_BYTES}; "
+            "write smaller row groups"
+        )
+    key = (level, checksum)
+    compressors = _contexts.__dict__.setdefault("compressors", {})
+    compressor = compressors.get(key)
+    if compressor is None:
+        compressor = compressors[key] = zstandard.ZstdCompressor(
+            level=level, write_checksum=checksum, write_content_size=True
+        )
+    return compressor.compress(data)
+
+
+def decompress(data: bytes | memoryview, size: int) -> bytes:
+    """The `size` bytes in the zstd frame `data`."""
+    limit = min(max(len(data) * MAX_EXPANSION, MIN_BLOCK_LIMIT), MAX_BLOCK_BYTES)
+    if size > limit:
+        raise CorruptFileError(
+            f"a block of {len(data)} bytes claims to hold {size}, more than the limit of {limit}"
+        )
+    decompressor = _contexts.__dict__.get("decompressor")
+    if decompressor is None:
+        decompressor = _contexts.decompressor = zstandard.ZstdDecompressor()
+    try:
+        declared = zstandard.frame_content_size(data)
+        if declared not in (-1, size):  # -1: the frame does not say
+            raise CorruptFileError(f"a zstd frame holds {declared} bytes where {size} are declared")
+        result = decompressor.decompress(data, max_output_size=size, allow_extra_data=False)
+    except zstandard.ZstdError as error:
+        raise CorruptFileError(f"zstd: {error}") from error
+    if len(result) != size:
+        raise CorruptFileError(f"a zstd frame holds {len(result)} bytes where {size} are declared")
+    return result

@@ -1,0 +1,281 @@
+"""Reading columns of row groups: plan all of it, read it in at most two rounds, decode it.
+
+Round one reads monolithic buckets, paged ones that are wanted whole or small, and of the other
+paged ones the directory. Round two reads the wanted slots. It makes no difference how many row
+groups there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+
+from .errors import CorruptFileError, MosaicError
+from .format import bucket as buckets
+from .format._decode import Pages
+from .format.bucket import Directory, Layout
+from .format.metadata import Bucket, FileMetaData
+from .format.nested import BucketColumns
+from .format.schema import SchemaBlock
+from .format.wire import MAX_BLOCK_BYTES, MAX_EXPANSION, Compression, decompress
+from .storage import Source, read_ranges
+from .threads import map_in_order
+
+# A paged bucket up to this size is read whole: one read is cheaper than the directory first and
+# the slots then. On a local disk a read costs microseconds, elsewhere many milliseconds.
+WHOLE_BUCKET_BYTES_LOCAL: Final = 64 << 10
+WHOLE_BUCKET_BYTES_REMOTE: Final = 1 << 20
+# Below this there is nothing to win from threads.
+MIN_THREADED_BYTES: Final = 128 << 10
+# Columns of a paged bucket that one thread decodes at a time.
+MAX_TASK_COLUMNS: Final = 128
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """The wanted columns of a bucket, the same in every row group."""
+
+    number: int
+    columns: BucketColumns
+    places: list[int]  # of the columns, among all that are wanted
+    wanted: list[int]  # indices of the columns in the bucket
+    flat: list[int]  # the flat columns that store them
+
+    def pieces(self) -> list[_Part]:
+        """Parts with fewer columns, so that several threads can work on them."""
+        if len(self.wanted) <= MAX_TASK_COLUMNS:
+            return [self]
+        return [
+            _part(
+                self.number,
+                self.columns,
+                self.places[start : start + MAX_TASK_COLUMNS],
+                self.wanted[start : start + MAX_TASK_COLUMNS],
+            )
+            for start in range(0, len(self.wanted), MAX_TASK_COLUMNS)
+        ]
+
+
+def _part(number: int, columns: BucketColumns, places: list[int], wanted: list[int]) -> _Part:
+    return _Part(number, columns, places, wanted, buckets.flat_of(columns, wanted))
+
+
+@dataclass(slots=True)
+class _Task:
+    """A part in one row group, and the bytes of it."""
+
+    group: int
+    num_rows: int
+    part: _Part
+    bucket: Bucket
+    data: pa.Buffer | None = None  # the whole bucket; None if only slots were read
+    directory: Directory | None = None  # of a paged bucket
+    slots: dict[int, pa.Buffer] | None = None  # by flat column
+
+    @property
+    def place(self) -> str:
+        return f"row group {self.group}, bucket {self.part.number} at offset {self.bucket.offset}"
+
+
+class Scanner:
+    """Reads columns of an open file."""
+
+    def __init__(
+        self,
+        source: Source,
+        schema: SchemaBlock,
+        metadata: FileMetaData,
+        compression: Compression,
+        tail: pa.Buffer,
+    ) -> None:
+        self._source = source
+        self._tail = tail  # the end of the file, which was read to open it
+        self._schema = schema
+        self._metadata = metadata
+        self._compression = compression
+        self._columns: dict[int, BucketColumns] = {}
+
+    def read(
+        self, positions: Sequence[int], schema: pa.Schema, groups: Sequence[int], use_threads: bool
+    ) -> list[pa.RecordBatch]:
+        """The columns at `positions`, of the Arrow `schema`, a record batch for each row group."""
+        with located(self._source.name):
+            if not positions:
+                return [_rows_without_columns(self._metadata.rows_of(group)) for group in groups]
+            parts = self._parts(positions)
+            tasks = [
+                task
+                for group in groups
+                if self._metadata.rows_of(group)
+                for task in self._tasks(group, parts)
+            ]
+            self._fetch(tasks, use_threads)
+            return self._decode(tasks, schema, groups, use_threads)
+
+    def _parts(self, positions: Sequence[int]) -> list[_Part]:
+        places: dict[int, list[int]] = {}
+        for place, position in enumerate(positions):
+            places.setdefault(self._schema.bucket_of(position), []).append(place)
+        parts = []
+        for number in sorted(places):
+            columns = self._columns.get(number)
+            if columns is None:
+                columns = self._columns[number] = BucketColumns(self._schema, number)
+            first = columns.positions.start
+            wanted = [positions[place] - first for place in places[number]]
+            parts.append(_part(number, columns, places[number], wanted))
+        return parts
+
+    def _tasks(self, group: int, parts: Sequence[_Part]) -> Iterator[_Task]:
+        num_rows = self._metadata.rows_of(group)
+        for part in parts:
+            bucket = self._metadata.bucket(group, part.number)
+            for piece in part.pieces() if bucket.layout == Layout.PAGED else [part]:
+                yield _Task(group, num_rows, piece, bucket)
+
+    def _fetch(self, tasks: Sequence[_Task], use_threads: bool) -> None:
+        whole_bytes = (
+            WHOLE_BUCKET_BYTES_LOCAL if self._source.is_local else WHOLE_BUCKET_BYTES_REMOTE
+        )
+        partial = []
+        ranges = []
+        for task in tasks:
+            size = task.bucket.compressed_size
+            if (
+                task.bucket.layout == Layout.PAGED
+                and len(task.part.wanted) < task.part.columns.num_columns
+                and size > whole_bytes
+            ):
+                partial.append(task)
+                size = min(size, Directory.size(task.part.columns))
+            ranges.append((task.bucket.offset, size))
+        for task, data in zip(tasks, self._read(ranges, use_threads), strict=True):
+            task.data = data
+            if task.bucket.layout == Layout.PAGED:
+                with located(task.place):
+                    task.directory = Directory.decode(
+                        data, task.part.columns, task.num_rows, task.bucket.compressed_size
+                    )
+        ranges = []
+        for task in partial:
+            task.data = None
+            assert task.directory is not None
+            for flat in task.part.flat:
+                start, end = task.directory.offsets[flat : flat + 2]
+                ranges.append((task.bucket.offset + start, end - start))
+        slots = iter(self._read(ranges, use_threads))
+        for task in partial:
+            task.slots = {flat: next(slots) for flat in task.part.flat}
+
+    def _read(self, ranges: Sequence[tuple[int, int]], use_threads: bool) -> list[pa.Buffer]:
+        """The bytes of `ranges`; what lies in the tail is there already."""
+        tail_start = self._source.size - self._tail.size
+        missing = [(at, min(size, tail_start - at)) for at, size in ranges if at < tail_start]
+        read = iter(read_ranges(self._source, missing, use_threads=use_threads))
+        buffers = []
+        for at, size in ranges:
+            if at >= tail_start:
+                buffers.append(self._tail.slice(at - tail_start, size))
+                continue
+            buffer = next(read)
+            if buffer.size < size:
+                rest = self._tail.slice(0, size - buffer.size)
+                buffer = pa.py_buffer(buffer.to_pybytes() + rest.to_pybytes())
+            buffers.append(buffer)
+        return buffers
+
+    def _decode(
+        self,
+        tasks: Sequence[_Task],
+        schema: pa.Schema,
+        groups: Sequence[int],
+        use_threads: bool,
+    ) -> list[pa.RecordBatch]:
+        types = schema.types
+        budget = _Budget(sum(map(self._metadata.bytes_of, groups)))
+
+        def decode(task: _Task) -> list[pa.Array]:
+            with located(task.place):
+                part = task.part
+                pages = self._pages(task)
+                budget.spend(pages.expansion(part.flat))
+                return buckets.decode(
+                    pages, part.columns, part.wanted, [types[place] for place in part.places]
+                )
+
+        threaded = (
+            use_threads
+            and len(tasks) > 1
+            and sum(task.bucket.compressed_size for task in tasks) >= MIN_THREADED_BYTES
+        )
+        results = zip(tasks, map_in_order(decode, tasks, threaded), strict=True)
+        batches = []
+        task, decoded = next(results, (None, None))
+        for group in groups:
+            arrays = [None] * len(types)
+            if not self._metadata.rows_of(group):
+                arrays = [pa.array([], arrow) for arrow in types]
+            while task is not None and decoded is not None and task.group == group:
+                for place, array in zip(task.part.places, decoded, strict=True):
+                    arrays[place] = array
+                task, decoded = next(results, (None, None))
+            batches.append(pa.RecordBatch.from_arrays(arrays, schema=schema))
+        return batches
+
+    def _pages(self, task: _Task) -> Pages:
+        columns, flats = task.part.columns, task.part.flat
+        if task.directory is None:
+            data: Any = task.data
+            if self._compression == Compression.ZSTD:
+                data = decompress(data, task.bucket.uncompressed_size)
+            return buckets.open_monolithic(data, columns, task.num_rows, max(flats) + 1)
+        pages: list[bytes | None] = [None] * columns.num_flat
+        offsets = task.directory.offsets
+        for flat in flats:
+            start, end = offsets[flat : flat + 2]
+            if start == end:
+                continue
+            if task.slots is not None:
+                slot = task.slots[flat]
+            else:
+                assert task.data is not None
+                slot = task.data.slice(start, end - start)
+            pages[flat] = buckets.decode_slot(slot)
+        return buckets.open_slots(pages, columns, task.directory.rows)
+
+
+class _Budget:
+    """How far row groups may expand beyond their bytes.
+
+    A constant column takes a few bytes whatever its number of rows is; without a limit, a small
+    file could ask for all the memory there is.
+    """
+
+    def __init__(self, compressed_bytes: int) -> None:
+        self._left = max(MAX_BLOCK_BYTES, compressed_bytes * MAX_EXPANSION)
+
+    def spend(self, size: int) -> None:
+        self._left -= size
+        if self._left < 0:
+            raise CorruptFileError(
+                "constant columns would expand beyond what the bytes of the file can justify; "
+                "if it can be trusted, read fewer columns or row groups at a time"
+            )
+
+
+@contextmanager
+def located(place: str) -> Iterator[None]:
+    """Let errors of the block say where they arose."""
+    try:
+        yield
+    except MosaicError as error:
+        error.args = (f"{place}: {error}",)
+        raise
+
+
+def _rows_without_columns(num_rows: int) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([pa.nulls(num_rows)], ["_"]).select([])

@@ -1,0 +1,393 @@
+"""Arrow types, names, tables, write options and filters for hypothesis; and exact comparison.
+
+Hypothesis draws the types, the names and a small pool of values for each column, so that a
+failure shrinks; a random generator seeded by it deals the pool out over the rows, so that tables
+are large enough to be interesting.
+"""
+
+from __future__ import annotations
+
+import random
+from itertools import pairwise
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import reference
+from hypothesis import strategies as st
+
+INTEGERS = {pa.int8(): 8, pa.int16(): 16, pa.int32(): 32, pa.int64(): 64}
+UNITS = ["ms", "us", "ns"]
+TIME_ZONES = ["UTC", "Europe/Berlin", "+05:30", "not a zone", "Zürich/城"]
+
+# Bit patterns at the edges: signed zeros, infinities, subnormals, NaNs quiet, signalling, with
+# a payload and with a sign.
+FLOAT32_EDGES = [0, 1 << 31, 0x7F800000, 0xFF800000, 1, 0x7FC00000, 0x7F800001, 0xFFC0BEEF]
+FLOAT64_EDGES = [
+    0,
+    1 << 63,
+    0x7FF0000000000000,
+    0xFFF0000000000000,
+    1,
+    0x7FF8000000000000,
+    0x7FF0000000000001,
+    0xFFF8DEADBEEF0001,
+]
+
+MILLIS_OF_DAY = 24 * 60 * 60 * 1000
+
+
+# Types -------------------------------------------------------------------------------------
+
+
+def decimals() -> st.SearchStrategy[pa.DataType]:
+    return st.integers(1, 38).flatmap(
+        lambda precision: st.integers(-10, precision).map(
+            lambda scale: pa.decimal128(precision, scale)
+        )
+    )
+
+
+def scalar_types() -> st.SearchStrategy[pa.DataType]:
+    """Every scalar type that the format stores as it is; those with parameters less often."""
+    plain = [
+        pa.bool_(),
+        *INTEGERS,
+        pa.float32(),
+        pa.float64(),
+        pa.date32(),
+        pa.time32("ms"),
+        pa.string(),
+        pa.string(),
+        pa.binary(),
+        *map(pa.timestamp, UNITS),
+    ]
+    return st.integers(0, 6).flatmap(
+        lambda kind: {
+            5: decimals(),
+            6: st.builds(pa.timestamp, st.sampled_from(UNITS), st.sampled_from(TIME_ZONES)),
+        }.get(kind, st.sampled_from(plain))
+    )
+
+
+def list_types(elements: st.SearchStrategy[pa.DataType]) -> st.SearchStrategy[pa.DataType]:
+    return st.builds(
+        lambda name, element, nullable: pa.list_(pa.field(name, element, nullable)),
+        st.sampled_from(["item", "element", "ü"]),
+        elements,
+        st.booleans(),
+    )
+
+
+def map_types(values: st.SearchStrategy[pa.DataType]) -> st.SearchStrategy[pa.DataType]:
+    return st.builds(
+        lambda key, value, nullable: pa.map_(
+            pa.field("key", key, False), pa.field("value", value, nullable)
+        ),
+        scalar_types(),
+        values,
+        st.booleans(),
+    )
+
+
+def types(depth: int = 3) -> st.SearchStrategy[pa.DataType]:
+    """Scalars, and lists and maps nested up to `depth`."""
+    if depth == 0:
+        return scalar_types()
+    # Scalars come first: that is where hypothesis shrinks to, and most columns are scalar.
+    inner = types(depth - 1)
+    return st.one_of(scalar_types(), scalar_types(), list_types(inner), map_types(inner))
+
+
+ANY_TYPE = types()
+
+
+# Names -------------------------------------------------------------------------------------
+
+
+def names() -> st.SearchStrategy[str]:
+    """Names with long shared prefixes, odd characters, prefixes that cut a character in half."""
+    return st.one_of(
+        st.text("abc", min_size=1, max_size=3),
+        st.builds(
+            "sensor_{}_{}_pressure_{:03}".format,
+            st.sampled_from(["front", "rear"]),
+            st.sampled_from(["left", "right"]),
+            st.integers(0, 200),
+        ),
+        st.text("éèêë漢語😀😁 \t\n'\"\\.%", min_size=1, max_size=6),
+        st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=10),
+        st.integers(120, 300).map("n".__mul__),
+    )
+
+
+# Values ------------------------------------------------------------------------------------
+# A drawn value is raw: the bits of a float, the integer behind a date, the unscaled decimal.
+
+
+def signed(bits: int) -> st.SearchStrategy[int]:
+    low, high = -(1 << bits - 1), (1 << bits - 1) - 1
+    return st.one_of(st.integers(-3, 3), st.sampled_from([low, high]), st.integers(low, high))
+
+
+def raw_values(type: pa.DataType) -> st.SearchStrategy[Any]:
+    if pa.types.is_boolean(type):
+        return st.booleans()
+    if type in INTEGERS:
+        return signed(INTEGERS[type])
+    if type == pa.float32():
+        return st.one_of(st.sampled_from(FLOAT32_EDGES), st.integers(0, (1 << 32) - 1))
+    if type == pa.float64():
+        return st.one_of(st.sampled_from(FLOAT64_EDGES), st.integers(0, (1 << 64) - 1))
+    if pa.types.is_date32(type):
+        return signed(32)
+    if pa.types.is_time32(type):
+        return st.integers(0, MILLIS_OF_DAY - 1)
+    if pa.types.is_timestamp(type):
+        return signed(64)
+    if pa.types.is_decimal(type):
+        limit = 10**type.precision - 1
+        return st.one_of(st.sampled_from([0, limit, -limit]), st.integers(-limit, limit))
+    if pa.types.is_string(type):
+        return st.one_of(st.text(max_size=12), st.integers(100, 400).map("ß".__mul__))
+    if pa.types.is_binary(type):
+        return st.one_of(st.binary(max_size=12), st.integers(100, 400).map(b"\xff".__mul__))
+    if pa.types.is_map(type):
+        return st.lists(st.tuples(raw_values(type.key_type), nullable(type.item_field)), max_size=3)
+    return st.lists(nullable(type.value_field), max_size=4)
+
+
+def nullable(field: pa.Field) -> st.SearchStrategy[Any]:
+    values = raw_values(field.type)
+    return st.one_of(values, st.none()) if field.nullable else values
+
+
+def fresh_value(type: pa.DataType, rng: random.Random) -> Any:
+    """A raw value that is probably not yet in the column; None where there are no such."""
+    if type in INTEGERS or pa.types.is_date32(type) or pa.types.is_timestamp(type):
+        bits = INTEGERS.get(type, 32 if pa.types.is_date32(type) else 64)
+        return rng.getrandbits(bits) - (1 << bits - 1)
+    if pa.types.is_floating(type):
+        return rng.getrandbits(type.bit_width)
+    if pa.types.is_time32(type):
+        return rng.randrange(MILLIS_OF_DAY)
+    if pa.types.is_decimal(type):
+        return rng.randrange(10**type.precision)
+    if pa.types.is_string(type):
+        return f"{rng.getrandbits(40):x}é"
+    if pa.types.is_binary(type):
+        return rng.randbytes(rng.randrange(12))
+    return None
+
+
+def array_of(type: pa.DataType, values: list[Any], hidden: Any = ()) -> pa.Array:
+    """Raw `values` as an Arrow array; a null list or map covers the elements of `hidden`."""
+    if pa.types.is_floating(type):
+        return pa.array(values, pa.uint32() if type.bit_width == 32 else pa.uint64()).view(type)
+    if pa.types.is_decimal(type):
+        raw = [v if v is None else v.to_bytes(16, "little", signed=True) for v in values]
+        return pa.array(raw, pa.binary(16)).view(type)
+    if pa.types.is_temporal(type):
+        return pa.array(values, pa.int32() if type.bit_width == 32 else pa.int64()).view(type)
+    if not pa.types.is_nested(type):
+        return pa.array(values, type)
+
+    rows = [hidden if value is None else value for value in values]
+    offsets = [0]
+    for row in rows:
+        offsets.append(offsets[-1] + len(row))
+    ends = pa.array(offsets, pa.int32())
+    mask = pa.array([value is None for value in values], pa.bool_())
+    if pa.types.is_map(type):
+        keys = array_of(type.key_type, [key for row in rows for key, _ in row])
+        items = array_of(type.item_type, [item for row in rows for _, item in row])
+        return pa.MapArray.from_arrays(ends, keys, items, type=type, mask=mask)
+    elements = array_of(type.value_type, [element for row in rows for element in row])
+    return pa.ListArray.from_arrays(ends, elements, type=type, mask=mask)
+
+
+# Tables ------------------------------------------------------------------------------------
+
+
+@st.composite
+def arrays(draw: st.DrawFn, field: pa.Field, num_rows: int, rng: random.Random) -> pa.Array:
+    """An array of `num_rows` rows: all null, constant, of few or of many values; maybe a slice."""
+    pool = draw(st.lists(raw_values(field.type), min_size=1, max_size=4))
+    null_share = draw(st.sampled_from([0, 0, 0.1, 0.6, 1])) if field.nullable else 0
+    fresh_share = draw(st.sampled_from([0, 0, 0.2, 1]))
+    before, after = draw(st.sampled_from([(0, 0), (0, 0), (1, 0), (3, 5)]))
+
+    def value() -> Any:
+        if rng.random() < null_share:
+            return None
+        if rng.random() < fresh_share:
+            fresh = fresh_value(field.type, rng)
+            if fresh is not None:
+                return fresh
+        return rng.choice(pool)
+
+    values = [value() for _ in range(before + num_rows + after)]
+    hidden = pool[0] if pa.types.is_nested(field.type) and draw(st.booleans()) else ()
+    return array_of(field.type, values, hidden).slice(before, num_rows)
+
+
+def chunked(array: pa.Array, cuts: list[int]) -> pa.ChunkedArray:
+    """`array` in chunks that end at `cuts`; equal cuts give chunks without rows."""
+    ends = [0, *sorted(cuts), len(array)]
+    return pa.chunked_array(
+        [array.slice(start, end - start) for start, end in pairwise(ends)], array.type
+    )
+
+
+def without_columns(num_rows: int) -> pa.Table:
+    return pa.table({"": pa.nulls(num_rows)}).select([])
+
+
+@st.composite
+def tables(
+    draw: st.DrawFn,
+    min_rows: int = 0,
+    max_rows: int = 600,
+    min_columns: int = 0,
+    max_columns: int = 40,
+    column_types: st.SearchStrategy[pa.DataType] = ANY_TYPE,
+) -> pa.Table:
+    """Tables of any types and shapes, of sliced arrays in uneven chunks."""
+    num_rows = draw(
+        st.one_of(
+            st.integers(min_rows, min(20, max_rows)),
+            st.sampled_from([n for n in (0, 1, 63, 64, 65, 300, 600) if min_rows <= n <= max_rows]),
+        )
+    )
+    column_names = draw(
+        st.lists(
+            names(),
+            min_size=min_columns,
+            # Wide or long: both at once would take the time of ten examples.
+            max_size=min(max_columns, 40 if num_rows < 100 else 8),
+            unique=True,
+        )
+    )
+    if not column_names:
+        return without_columns(num_rows)
+    rng = random.Random(draw(st.integers(0, 1 << 32)))
+    fields, columns = [], []
+    for name in column_names:
+        field = pa.field(name, draw(column_types), draw(st.booleans()))
+        array = draw(arrays(field, num_rows, rng))
+        cuts = draw(st.lists(st.integers(0, num_rows), max_size=3))
+        fields.append(field)
+        columns.append(chunked(array, cuts))
+    return pa.table(columns, schema=pa.schema(fields))
+
+
+# Options and filters -----------------------------------------------------------------------
+
+
+def write_options() -> st.SearchStrategy[dict[str, Any]]:
+    """Keywords of `MosaicWriter`; those left out are at their default."""
+    return st.fixed_dictionaries(
+        {},
+        optional={
+            "compression": st.sampled_from(["zstd", "none", None]),
+            "compression_level": st.sampled_from([-1, 1, 3, 9, 19]),
+            "write_statistics": st.booleans(),
+            "use_dictionary": st.booleans(),
+            "row_group_size": st.sampled_from([None, 1, 7, 64, 1000]),
+            "row_group_bytes": st.sampled_from([1, 100, 5_000, 1 << 28]),
+            "num_buckets": st.sampled_from([1, 2, 3, 40, 100, 1000]),
+            "max_dict_entries": st.sampled_from([0, 1, 2, 255, 1000]),
+            "max_dict_total_bytes": st.sampled_from([0, 10, 32768]),
+            "page_size_threshold": st.sampled_from([None, 0, 1, 64, 32768]),
+            "checksum": st.booleans(),
+            "use_threads": st.booleans(),
+        },
+    )
+
+
+FILTERED_TYPES = [
+    pa.bool_(),
+    *INTEGERS,
+    pa.float32(),
+    pa.float64(),
+    pa.string(),
+    pa.date32(),
+    pa.timestamp("us"),
+    pa.timestamp("ns", "UTC"),
+    pa.decimal128(9, 2),
+]
+
+
+def filtered_types() -> st.SearchStrategy[pa.DataType]:
+    """Types that a filter can compare."""
+    return st.sampled_from(FILTERED_TYPES)
+
+
+def _conditions(table: pa.Table) -> st.SearchStrategy[tuple[str, str, Any]]:
+    """`(column, operator, value)`, the value mostly one that is in the column."""
+
+    def of_column(name: str) -> st.SearchStrategy[tuple[str, str, Any]]:
+        column = table[name].combine_chunks().drop_null()
+        values = raw_values(column.type).map(lambda value: array_of(column.type, [value])[0])
+        if len(column):
+            values = st.one_of(st.sampled_from(range(len(column))).map(column.__getitem__), values)
+        ordered = [] if pa.types.is_boolean(column.type) else ["<", "<=", ">", ">="]
+        return st.one_of(
+            st.tuples(st.just(name), st.sampled_from(["==", "!=", *ordered]), values),
+            st.tuples(
+                st.just(name),
+                st.sampled_from(["in", "not in"]),
+                st.lists(values, min_size=1, max_size=3),
+            ),
+        )
+
+    return st.sampled_from(table.column_names).flatmap(of_column)
+
+
+def filters(table: pa.Table) -> st.SearchStrategy[Any]:
+    """All three forms: a list of conditions, a list of such lists, an expression."""
+    conditions = st.lists(_conditions(table), min_size=1, max_size=3)
+    nulls = st.builds(
+        lambda name, negated: ~pc.field(name).is_null() if negated else pc.field(name).is_null(),
+        st.sampled_from(table.column_names),
+        st.booleans(),
+    )
+    return st.one_of(conditions, st.lists(conditions, min_size=1, max_size=3), nulls)
+
+
+# Comparison --------------------------------------------------------------------------------
+
+
+def _bits(array: pa.Array) -> pa.Array:
+    """`array` with each float replaced by its bits, so that `equals` compares exactly."""
+    type = array.type
+    if pa.types.is_floating(type):
+        return array.view(pa.int32() if type.bit_width == 32 else pa.int64())
+    if pa.types.is_map(type):
+        children = [_bits(array.keys), _bits(array.items)]
+        entries = pa.StructArray.from_arrays(children, names=["key", "value"])
+        return _same_rows(array, entries)
+    if pa.types.is_list(type):
+        return _same_rows(array, _bits(array.values))
+    return array
+
+
+def _same_rows(array: pa.Array, elements: pa.Array) -> pa.Array:
+    return pa.Array.from_buffers(
+        pa.list_(elements.type),
+        len(array),
+        array.buffers()[:2],
+        offset=array.offset,
+        children=[elements],
+    )
+
+
+def assert_same(actual: pa.Table, expected: pa.Table) -> None:
+    """The same schema, rows, nulls and bits; chunks and values behind nulls do not count."""
+    actual.validate(full=True)
+    assert reference.same_schema(actual.schema, expected.schema)
+    assert actual.num_rows == expected.num_rows
+    for field, left, right in zip(expected.schema, actual.columns, expected.columns, strict=True):
+        bits = _bits(pa.array([], field.type)).type
+        one, other = (pa.chunked_array(map(_bits, c.chunks), bits) for c in (left, right))
+        assert one.equals(other), f"column {field.name!r} of {field.type}"

@@ -1,0 +1,117 @@
+"""The public names, and what importing them costs."""
+
+import inspect
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import fastmosaic as fm
+
+WRITER_OPTIONS = {
+    "compression": "zstd",
+    "compression_level": 1,
+    "write_statistics": False,
+    "use_dictionary": True,
+    "row_group_size": None,
+    "num_buckets": 100,
+    "max_dict_entries": 255,
+    "max_dict_total_bytes": 32768,
+    "page_size_threshold": None,
+    "checksum": True,
+    "use_threads": True,
+    "filesystem": None,
+}
+
+
+def keywords(function) -> dict[str, object]:
+    return {
+        name: parameter.default
+        for name, parameter in inspect.signature(function).parameters.items()
+        if parameter.kind is inspect.Parameter.KEYWORD_ONLY
+    }
+
+
+def test_all_is_sorted():
+    assert fm.__all__ == sorted(fm.__all__)
+
+
+def test_all_is_what_is_there():
+    public = {
+        name
+        for name, value in vars(fm).items()
+        if not name.startswith("_") and not isinstance(value, ModuleType) and name != "annotations"
+    }
+    assert public == {name for name in fm.__all__ if not name.startswith("_")}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "BucketMetaData",
+        "ColumnNotFoundError",
+        "ColumnStatistics",
+        "CorruptFileError",
+        "FileMetaData",
+        "MosaicError",
+        "MosaicFile",
+        "MosaicWriter",
+        "RowGroupMetaData",
+        "SchemaMismatchError",
+        "UnsupportedError",
+        "read_metadata",
+        "read_schema",
+        "read_table",
+        "write_table",
+    ],
+)
+def test_the_name_is_public_and_documented(name):
+    assert name in fm.__all__
+    assert inspect.getdoc(getattr(fm, name))
+
+
+def test_write_table_has_the_keywords_of_the_writer():
+    assert keywords(fm.write_table) == keywords(fm.MosaicWriter)
+
+
+def test_the_options_of_the_writer_have_their_defaults():
+    assert WRITER_OPTIONS.items() <= keywords(fm.MosaicWriter).items()
+
+
+def test_options_of_the_writer_cannot_be_given_by_position():
+    with pytest.raises(TypeError, match="positional argument"):
+        fm.write_table(None, "x.mosaic", "zstd")
+
+
+@pytest.mark.parametrize(
+    ("error", "builtin"),
+    [
+        (fm.CorruptFileError, ValueError),
+        (fm.UnsupportedError, NotImplementedError),
+        (fm.ColumnNotFoundError, KeyError),
+        (fm.SchemaMismatchError, ValueError),
+    ],
+)
+def test_an_error_is_a_mosaic_error_and_the_builtin_one_expects(error, builtin):
+    assert issubclass(error, fm.MosaicError)
+    assert issubclass(error, builtin)
+
+
+def imported_by(statement: str) -> set[str]:
+    """Names of the modules that are loaded after `statement` ran in a new interpreter."""
+    root = str(Path(fm.__file__).parents[1])
+    script = (
+        f"import sys; sys.path.insert(0, {root!r}); {statement}; print('\\n'.join(sys.modules))"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60
+    )
+    return set(result.stdout.split())
+
+
+def test_importing_the_package_imports_nothing_optional():
+    ours = imported_by("import fastmosaic")
+    heavy = {"pyarrow.dataset", "pyarrow.parquet", "numpy", "pandas", "polars", "fsspec", "mosaic"}
+    assert ours & heavy <= imported_by("import pyarrow")

@@ -1,0 +1,662 @@
+"""The decoder against the oracle: every kind and encoding, damaged pages, hostile numbers."""
+
+import gc
+import random
+import struct
+
+import pyarrow as pa
+import pytest
+import reference
+from hypothesis import given, strategies as st
+from reference import ALL_NULL, CONST, DICT, PLAIN, Bucket, RowGroup, Statistics, sized, uv
+from strategies import array_of, scalar_types, tables
+
+from fastmosaic.format._decode import (
+    PageFault,
+    Pages,
+    offsets_of,
+    walk_index,
+    walk_statistics,
+)
+from fastmosaic.format.types import ColumnType, Kind
+
+TYPES = [
+    pa.bool_(),
+    pa.int8(),
+    pa.int16(),
+    pa.int32(),
+    pa.int64(),
+    pa.float32(),
+    pa.float64(),
+    pa.date32(),
+    pa.time32("ms"),
+    pa.timestamp("ms"),
+    pa.timestamp("us", "UTC"),
+    pa.timestamp("ns"),
+    pa.decimal128(18, 4),
+    pa.decimal128(19, -3),
+    pa.decimal128(38, 10),
+    pa.binary(),
+    pa.string(),
+]
+every_type = pytest.mark.parametrize("arrow", TYPES, ids=str)
+NS = pa.timestamp("ns")
+BIG = pa.decimal128(38, 0)
+
+
+def kinds_of(types):
+    return bytes(ColumnType.from_arrow(pa.field("", arrow)).kind for arrow in types)
+
+
+def content(page):
+    """A page of the oracle as bytes, None where there are only nulls."""
+    if page.encoding == ALL_NULL:
+        return None
+    return bytes([page.encoding, page.nulls != b""]) + page.table + page.nulls + page.data
+
+
+def decoded(page, arrow, num_rows):
+    """The array in the bytes of one page."""
+    pages = Pages.from_slots([page], kinds_of([arrow]), [num_rows])
+    return checked(pages.decode([0], [arrow])[0])
+
+
+def checked(array):
+    """The array, valid to Arrow."""
+    # Not as times and decimals: the format lets them exceed a day and their digits, Arrow does not.
+    lenient = pa.types.is_time(array.type) or pa.types.is_decimal(array.type)
+    (array.view(reference.stored_as(array.type)) if lenient else array).validate(full=True)
+    return array
+
+
+def possible_encodings(column):
+    """Those that can hold the rows of a column."""
+    distinct = len({value for value in column if value is not None})
+    return [ALL_NULL] if distinct == 0 else [PLAIN, DICT] if distinct > 1 else [PLAIN, CONST, DICT]
+
+
+def pack(indices, width):
+    """As the oracle's `pack_bits`, for many: it takes the square of their number."""
+    digits = "".join(format(index, f"0{width}b") for index in reversed(indices)) if width else "0"
+    return int(digits, 2).to_bytes((len(indices) * width + 7) // 8, "little")
+
+
+# Against the oracle
+
+
+@every_type
+@given(data=st.data())
+def test_every_encoding_of_every_type(arrow, data):
+    column = data.draw(tables(min_columns=1, max_columns=1, column_types=st.just(arrow)))[0]
+    array = column.combine_chunks()
+    rows = reference.serialize(array)
+    for encoding in possible_encodings(rows):
+        page = content(reference.encode_page(rows, encoding))
+        assert reference.same_array(decoded(page, arrow, len(rows)), array)
+
+
+@given(table=tables(min_columns=1, max_columns=10, column_types=scalar_types()), rng=st.randoms())
+def test_a_bucket_as_a_whole_and_column_by_column(table, rng):
+    arrays = [column.combine_chunks() for column in table.columns]
+    pages = []
+    for array in arrays:
+        rows = reference.serialize(array)
+        pages.append(reference.encode_page(rows, rng.choice(possible_encodings(rows))))
+    types, kinds, count = table.schema.types, kinds_of(table.schema.types), len(arrays)
+    rows = [table.num_rows] * count
+    bucket = b"header" + reference.encode_monolithic(pages, count) + b"ignored"
+
+    whole = Pages.from_monolithic(bucket, 6, kinds, rows, count)
+    slots = Pages.from_slots([content(page) for page in pages], kinds, rows)
+    for opened in (whole, slots):
+        assert opened.count == count
+        for array, expected in zip(opened.decode(range(count), types), arrays, strict=True):
+            assert reference.same_array(checked(array), expected)
+    for i in range(count):
+        part = Pages.from_monolithic(memoryview(bucket), 6, kinds, rows, i + 1)
+        (array,) = part.decode([i], [types[i]])
+        assert reference.same_array(array, arrays[i])
+
+
+def test_columns_come_in_any_order_and_more_than_once():
+    pages = Pages.from_slots([b"\0\0\1\2", None, b"\1\0\7"], kinds_of([pa.int8()] * 3), [2, 2, 2])
+    arrays = pages.decode([2, 0, 1, 0], [pa.int8()] * 4)
+    assert [array.to_pylist() for array in arrays] == [[7, 7], [1, 2], [None, None], [1, 2]]
+    assert pages.decode([], []) == []
+
+
+# 1024 indices are unpacked at a time.
+@pytest.mark.parametrize("num_entries", [1, 2, 3, 4, 5, 255, 256, 257, 1000, 70_000])
+@pytest.mark.parametrize(
+    "arrow", [pa.int8(), pa.int16(), pa.int32(), NS, BIG, pa.string()], ids=str
+)
+def test_dictionaries_of_any_size(arrow, num_entries):
+    rng = random.Random(num_entries)
+    numbers = range(num_entries)
+    strings = [f"{i:x}" * (i % 9) for i in numbers]
+    entries = array_of(arrow, strings if arrow == pa.string() else [i % 100 for i in numbers])
+    indices = [*reversed(numbers), *rng.choices(numbers, k=3001)]
+    rows = [row for index in indices for row in ([None, index] if rng.random() < 0.3 else [index])]
+
+    page = b"\2\1" + uv(num_entries) + b"".join(reference.serialize(entries))
+    page += pack([row is None for row in rows], 1)
+    page += pack(indices, reference.index_width(num_entries))
+    expected = entries.take(pa.array(rows, pa.int32()))
+    assert decoded(page, arrow, len(rows)).equals(expected)
+
+
+# What is read though it is never written
+
+
+def test_a_bitmap_may_be_of_no_nulls_or_nulls_only():
+    for encoding, table in ((PLAIN, b""), (CONST, b"\5"), (DICT, b"\1\5"), (DICT, b"\0")):
+        page = bytes([encoding, 1]) + table + b"\xff"
+        assert decoded(page, pa.int8(), 3).to_pylist() == [None] * 3
+    for page in (b"\0\1\0\5\5\5", b"\1\1\5\0", b"\2\1\1\5\0", b"\2\1\2\6\5\0\7"):
+        array = decoded(page, pa.int8(), 3)
+        assert array.to_pylist() == [5] * 3
+        assert array.buffers()[0] is None
+
+
+def test_spare_bits_and_bytes_do_not_count():
+    # Flags, the last five bits of the bitmap, those of the indices, a byte at the end.
+    page = b"\2\xff\2\5\6\xfa\xff\xff"
+    assert decoded(page, pa.int8(), 3).to_pylist() == [6, None, 6]
+    assert decoded(b"\0\xfe\0\1\2", pa.bool_(), 3).to_pylist() == [False, True, True]
+
+
+@pytest.mark.parametrize(
+    ("encoded", "value"),
+    [
+        ("00", 0),
+        ("01 ff", -1),
+        ("02 00 05", 5),
+        ("04 ff ff ff 80", -128),
+        ("10" + "ff" * 16, -1),
+        ("10" + "00" * 15 + "05", 5),
+        ("10 80" + "00" * 15, -(1 << 127)),
+    ],
+)
+def test_a_decimal_need_not_be_minimal(encoded, value):
+    page = b"\0\0" + bytes.fromhex(encoded)
+    assert reference.same_array(decoded(page, BIG, 1), array_of(BIG, [value]))
+
+
+def test_lengths_need_not_be_minimal():
+    page = b"\0\0" + bytes.fromhex("8000 8100 61 818080800062")
+    assert decoded(page, pa.string(), 3).to_pylist() == ["", "a", "b"]
+
+
+# Damage
+
+
+def outcome(page, arrow, num_rows):
+    """What the oracle makes of a page, None if it refuses it."""
+    try:
+        return reference.deserialize(reference.decode_page(page, arrow, num_rows), arrow)
+    except ValueError:
+        return None
+
+
+def check_any_bytes(page, arrow, num_rows):
+    """They are refused, or they are what the oracle says they are."""
+    try:
+        array = decoded(page, arrow, num_rows)
+    except (PageFault, OverflowError):
+        return
+    assert reference.same_array(array, outcome(page, arrow, num_rows))
+
+
+@every_type
+@given(
+    page=st.builds(
+        lambda encoding, flags, rest: bytes([encoding, flags]) + rest,
+        st.integers(0, 3),
+        st.integers(0, 1),
+        st.one_of(st.binary(max_size=80), st.lists(st.integers(0, 16), max_size=80).map(bytes)),
+    ),
+    num_rows=st.integers(0, 12),
+)
+def test_arbitrary_bytes(arrow, page, num_rows):
+    check_any_bytes(page, arrow, num_rows)
+
+
+@every_type
+@given(data=st.data(), position=st.integers(0), byte=st.integers(0, 255), more=st.integers(-9, 9))
+def test_a_changed_byte_or_number_of_rows(arrow, data, position, byte, more):
+    tables_of_one = tables(
+        min_rows=1, max_rows=70, min_columns=1, max_columns=1, column_types=st.just(arrow)
+    )
+    rows = reference.serialize(data.draw(tables_of_one)[0].combine_chunks())
+    encoding = data.draw(st.sampled_from(possible_encodings(rows)))
+    page = bytearray(content(reference.encode_page(rows, encoding)) or b"\0\0")
+    page[position % len(page)] = byte
+    check_any_bytes(bytes(page), arrow, max(0, len(rows) + more))
+
+
+@given(
+    table=tables(
+        min_rows=1, max_rows=20, min_columns=1, max_columns=5, column_types=scalar_types()
+    ),
+    changes=st.lists(st.tuples(st.integers(0), st.integers(0, 255)), min_size=1, max_size=3),
+)
+def test_a_changed_byte_of_a_bucket(table, changes):
+    pages = []
+    for column in table.columns:
+        rows = reference.serialize(column.combine_chunks())
+        pages.append(reference.encode_page(rows, possible_encodings(rows)[-1]))
+    types, count = table.schema.types, len(pages)
+    bucket = bytearray(reference.encode_monolithic(pages, count))
+    for position, byte in changes:
+        bucket[position % len(bucket)] = byte
+    try:
+        opened = Pages.from_monolithic(
+            bytes(bucket), 0, kinds_of(types), [table.num_rows] * count, count
+        )
+        arrays = opened.decode(range(count), types)
+    except (PageFault, OverflowError):
+        return
+    columns = reference.decode_monolithic(bytes(bucket), types, count, table.num_rows)
+    for array, column, arrow in zip(arrays, columns, types, strict=True):
+        assert reference.same_array(checked(array), reference.deserialize(column, arrow))
+
+
+VALUES = {
+    pa.bool_(): [True, False],
+    pa.int8(): [1, 2],
+    pa.int16(): [1, 2],
+    pa.int32(): [1, 2],
+    pa.int64(): [1, 2],
+    NS: [1, 2],
+    pa.decimal128(18, 4): [1, 2],
+    BIG: [1, 1 << 90],
+    pa.binary(): [b"\xff", b"a" * 300],
+    pa.string(): ["é", "a" * 300],
+}
+CUT = "ends before its last value|varint is cut off|more entries than it has bytes"
+
+
+@pytest.mark.parametrize("arrow", VALUES, ids=str)
+def test_every_truncation_of_a_page_is_a_fault(arrow):
+    rows = reference.serialize(array_of(arrow, [*VALUES[arrow], None] * 3))
+    for column, encoding in ((rows, PLAIN), (rows, DICT), (rows[2:4], CONST)):
+        page = content(reference.encode_page(column, encoding))
+        for size in range(len(page)):
+            with pytest.raises(PageFault, match=CUT) as caught:
+                decoded(page[:size], arrow, len(column))
+            assert caught.value.column == 0
+
+
+def test_every_truncation_of_a_bucket_is_a_fault():
+    arrays = [array_of(arrow, [*values, None] * 3) for arrow, values in VALUES.items()]
+    pages = [
+        reference.encode_page(reference.serialize(array), (PLAIN, DICT)[i % 2])
+        for i, array in enumerate(arrays)
+    ]
+    types, count = list(VALUES), len(arrays)
+    bucket = reference.encode_monolithic(pages, count)
+    columns = set()
+    for size in range(len(bucket)):
+        with pytest.raises(PageFault, match=CUT) as caught:
+            Pages.from_monolithic(bucket[:size], 0, kinds_of(types), [9] * count, count)
+        columns.add(caught.value.column)
+    assert columns == set(range(count))
+
+
+@pytest.mark.parametrize(
+    ("arrow", "num_rows", "page", "message"),
+    [
+        (pa.int8(), 1, "", "ends before its last value"),
+        (pa.int8(), 1, "03 00", "unknown encoding"),
+        (pa.int8(), 1, "ff 00", "unknown encoding"),
+        (pa.string(), 1, "00 00 02 c3 28", "not UTF-8"),
+        (pa.string(), 2, "00 00 01 c3 01 a9", "not UTF-8"),  # one character in two strings
+        (pa.string(), 3, "00 00 01 c3 00 01 a9", "not UTF-8"),
+        (pa.string(), 1, "01 00 01 c3", "not UTF-8"),
+        (pa.string(), 1, "02 00 02 01 c3 01 a9 02", "not UTF-8"),
+        (pa.string(), 1, "00 00 ff ff ff ff 1f", "varint is cut off or exceeds 32 bits"),
+        (pa.string(), 1, "00 00 ff ff ff ff 0f 61", "ends before its last value"),
+        (BIG, 1, "00 00 11" + "00" * 17, "decimal is longer than 16 bytes"),
+        (BIG, 1, "01 00 11" + "00" * 17, "decimal is longer than 16 bytes"),
+        (BIG, 1, "02 00 01 11" + "00" * 17, "decimal is longer than 16 bytes"),
+        (NS, 1, "00 00" + "00" * 8 + "000f4240", "not in 0..999999"),
+        (NS, 1, "01 00" + "00" * 8 + "ffffffff", "not in 0..999999"),
+        (NS, 1, "02 00 01" + "00" * 8 + "80000000", "not in 0..999999"),
+        (pa.int8(), 1, "02 00 03 01 02 03 03", "dictionary index has no entry"),
+        (pa.string(), 1, "02 00 03 00 00 00 03", "dictionary index has no entry"),
+        (pa.int8(), 1, "02 00 00", "dictionary index has no entry"),
+        (pa.int8(), 1, "02 00 ff ff ff ff 0f 01 02 03", "more entries than it has bytes"),
+        (pa.string(), 1, "02 00 ff ff ff ff 0f 01 02 03", "more entries than it has bytes"),
+    ],
+)
+def test_a_broken_page_says_what_is_wrong(arrow, num_rows, page, message):
+    with pytest.raises(PageFault, match=message):
+        decoded(bytes.fromhex(page), arrow, num_rows)
+
+
+UTF8 = [0x00, 0x7F, 0x80, 0x7FF, 0x800, 0xD7FF, 0xE000, 0xFFFD, 0x10000, 0x10FFFF]
+NOT_UTF8 = ["80", "bf", "c0 80", "c1 bf", "e0 9f bf", "ed a0 80", "ed bf bf", "f0 8f bf bf"]
+NOT_UTF8 += ["f4 90 80 80", "f5 80 80 80", "ff", "c2", "e1 80", "f1 80 80", "e1 80 41", "c2 c2"]
+
+
+@pytest.mark.parametrize("before", ["", "a", "seven..", "eight...", "é" * 5])
+def test_utf8_at_its_edges(before):
+    for text in map(chr, UTF8):
+        page = b"\0\0" + sized((before + text + "x" * 9).encode())
+        assert decoded(page, pa.string(), 1).to_pylist() == [before + text + "x" * 9]
+    for bad in map(bytes.fromhex, NOT_UTF8):
+        for after in (b"", b"x" * 9):
+            value = sized(before.encode() + bad + after)
+            for page in (b"\0\0" + value, b"\1\0" + value, b"\2\0\1" + value):
+                with pytest.raises(PageFault, match="not UTF-8"):
+                    decoded(page, pa.string(), 1)
+            assert decoded(b"\0\0" + value, pa.binary(), 1)[0].as_py() == value[1:]
+
+
+@pytest.mark.parametrize(
+    ("first", "beyond"),
+    [((2**63 - 1), 2**63), (-(2**63), -(2**63) - 1), (0, 10**24), (0, -(10**24))],
+)
+def test_nanoseconds_end_with_64_bits(first, beyond):
+    for encoding in (b"\0\0", b"\1\0", b"\2\0\1"):
+        page = encoding + struct.pack(">qi", *divmod(first, 10**6))
+        assert decoded(page, NS, 1).view(pa.int64()).to_pylist() == [first]
+        with pytest.raises(PageFault, match="a timestamp exceeds 64 bits of nanoseconds"):
+            decoded(encoding + struct.pack(">qi", *divmod(beyond, 10**6)), NS, 1)
+
+
+def test_a_fault_names_its_column():
+    kinds = kinds_of([pa.int8(), pa.string(), pa.int8()])
+    with pytest.raises(PageFault, match="unknown encoding") as caught:
+        Pages.from_slots([None, b"\0\0\0", b"\7\0"], kinds, [1, 1, 1])
+    assert caught.value.column == 2
+    pages = Pages.from_slots([None, b"\0\0\1\xff", b"\0\0\1"], kinds, [1, 1, 1])
+    with pytest.raises(PageFault, match="not UTF-8") as caught:
+        pages.decode([2, 1], [pa.int8(), pa.string()])
+    assert caught.value.column == 1
+    assert pages.decode([2], [pa.int8()])[0].to_pylist() == [1]
+
+
+# Hostile numbers
+
+
+@pytest.mark.parametrize("num_rows", [2**31 - 1, 2**32 - 1])
+def test_more_strings_than_arrow_has_offsets_for(num_rows):
+    with pytest.raises(OverflowError, match="the column exceeds 2 GiB in one row group"):
+        decoded(b"\1\0\0", pa.string(), num_rows)
+
+
+def test_more_bytes_of_strings_than_arrow_has_offsets_for():
+    value = sized(b"x" * (1 << 20))
+    for page in (b"\1\0" + value, b"\2\0\1" + value, b"\2\0\2\0" + value + b"\xff" * 256):
+        with pytest.raises(OverflowError, match="the column exceeds 2 GiB in one row group"):
+            decoded(page, pa.string(), 2048)
+
+
+@every_type
+def test_more_rows_than_the_page_has_bytes_for(arrow):
+    for page in (b"\0\0\0", b"\0\1\0", b"\1\1" + bytes(20), b"\2\0\2" + bytes(24)):
+        with pytest.raises(PageFault, match=CUT):
+            decoded(page, arrow, 2**32 - 1)
+
+
+def test_expansion_counts_what_is_not_spelled_out():
+    types = [pa.int64(), pa.string(), pa.int32(), pa.int16(), pa.int8(), pa.int8(), pa.int64()]
+    slots = [
+        b"\1\0" + bytes(8),
+        b"\1\0" + sized(b"ab"),
+        b"\2\0\1" + bytes(4),  # a dictionary of one entry has no indices
+        b"\0\0" + bytes(200),
+        b"\2\0\2\1\2" + bytes(13),
+        None,
+        None,
+    ]
+    pages = Pages.from_slots(slots, kinds_of(types), [100] * 7)
+    singly = [pages.expansion([i]) for i in range(7)]
+    assert singly == [800, 4 * 101 + 3 * 100, 400, 0, 0, 100, 800]
+    assert pages.expansion(range(7)) == 800 + 704 + 400 + 800  # columns of nulls share theirs
+
+
+def test_a_column_that_is_not_there():
+    pages = Pages.from_slots([b"\0\0\1"], kinds_of([pa.int8()]), [1])
+    for index in (-1, 1):
+        with pytest.raises(IndexError, match=f"column {index} of 1"):
+            pages.decode([index], [pa.int8()])
+    with pytest.raises(IndexError, match="column 1 of 1"):
+        pages.expansion([1])
+
+
+def test_the_data_of_a_column_from_stop_on_is_not_looked_for():
+    column = reference.serialize(pa.array([1, 2] * 8, pa.int64()))
+    bucket = reference.encode_monolithic([reference.encode_page(column, DICT)] * 2, 2)
+    pages = Pages.from_monolithic(bucket[:-1], 0, b"\4\4", [16, 16], 1)
+    assert pages.decode([0], [pa.int64()])[0].to_pylist() == [1, 2] * 8
+    with pytest.raises(PageFault, match="the data ends before its last value"):
+        pages.decode([1], [pa.int64()])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((b"", 0, b"\4\4", [1], 1), "1 row counts for 2 columns"),
+        ((b"", 0, bytes([Kind.NESTED]), [1], 1), "kind 10"),
+        ((b"", 1, b"\4", [1], 1), "bad start or stop"),
+        ((b"", -1, b"\4", [1], 1), "bad start or stop"),
+        ((b"\3\0", 0, b"\4", [1], 2), "bad start or stop"),
+    ],
+)
+def test_arguments_that_do_not_fit_together(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        Pages.from_monolithic(*arguments)
+
+
+def test_one_slot_for_each_column():
+    with pytest.raises(ValueError, match="1 slots for 2 columns"):
+        Pages.from_slots([None], b"\4\4", [1, 1])
+
+
+# Memory
+
+
+@pytest.mark.parametrize("num_rows", [0, 1, 7, 8, 1000])
+def test_columns_of_nulls_share_their_zeros(num_rows):
+    pages = Pages.from_slots([None] * len(TYPES), kinds_of(TYPES), [num_rows] * len(TYPES))
+    arrays = pages.decode(range(len(TYPES)), TYPES)
+    for array, arrow in zip(arrays, TYPES, strict=True):
+        array.validate(full=True)
+        assert array.equals(pa.nulls(num_rows, arrow))
+    assert len({array.buffers()[1].address for array in arrays}) == 1
+
+
+def test_arrays_outlive_what_they_came_from():
+    arrays = [array_of(arrow, [*values, None] * 100) for arrow, values in VALUES.items()]
+    arrays.append(pa.nulls(300, pa.int64()))
+    types, count = [array.type for array in arrays], len(arrays)
+    columns = map(reference.serialize, arrays)
+    pages = [reference.encode_page(rows, possible_encodings(rows)[-1]) for rows in columns]
+    data = pa.py_buffer(reference.encode_monolithic(pages, count))
+    opened = Pages.from_monolithic(
+        memoryview(data).cast("B"), 0, kinds_of(types), [300] * count, count
+    )
+    del data, pages
+    gc.collect()
+    results = opened.decode(range(count), types)
+    del opened
+    gc.collect()
+    slices = [array.slice(150) for array in results]
+    del results
+    gc.collect()
+    garbage = [b"\xff" * size for size in range(1000, 4000, 100)]
+    for part, array in zip(slices, arrays, strict=True):
+        part.validate(full=True)
+        assert part.equals(array.slice(150))
+    del garbage
+
+
+# Offsets
+
+
+def running_sum(lengths):
+    out = pa.allocate_buffer(4 * (len(lengths) + 1))
+    view = memoryview(out).cast("i")
+    total = offsets_of(memoryview(struct.pack(f"{len(lengths)}i", *lengths)).cast("i"), view)
+    return total, view.tolist()
+
+
+def test_offsets_are_the_running_sum():
+    assert running_sum([]) == (0, [0])
+    assert running_sum([3, 0, 2]) == (5, [0, 3, 3, 5])
+    assert running_sum([2**31 - 1, 0]) == (2**31 - 1, [0, 2**31 - 1, 2**31 - 1])
+
+
+@pytest.mark.parametrize("lengths", [[-1], [5, -3], [-(2**31)] * 3])
+def test_a_negative_length_is_a_fault(lengths):
+    with pytest.raises(ValueError, match="a list has a negative length"):
+        running_sum(lengths)
+
+
+def test_more_elements_than_arrow_has_offsets_for():
+    with pytest.raises(ValueError, match="lists have more than 2 147 483 647 elements"):
+        running_sum([2**31 - 1] * 3)
+
+
+def test_there_is_one_offset_more_than_lengths():
+    view = memoryview(bytearray(8)).cast("i")
+    with pytest.raises(ValueError, match="one offset more"):
+        offsets_of(view, view)
+
+
+# The row group index
+
+INDEX_TYPES = [pa.int32(), pa.string(), pa.timestamp("ns"), pa.list_(pa.int8())]
+INDEX_KINDS = kinds_of(INDEX_TYPES)
+GROUPS = [
+    RowGroup(5, [Bucket(0, 0, 10, 100), Bucket(1, 10, 20, 0)], []),
+    RowGroup(
+        300,
+        [Bucket(1, 70, 30, 1), Bucket(0, 30, 40, 2**32 - 1)],
+        [
+            Statistics(0, 299, b"\0\0\0\1", b"\0\0\0\2"),
+            Statistics(1, 300, b"", b""),
+            Statistics(1, 0, sized(b"a"), sized(b"b" * 200)),
+            Statistics(2, 7, bytes(12), b"\1" * 12),
+            Statistics(3, 300, b"", b""),
+        ],
+    ),
+    RowGroup(0, [], []),
+]
+INDEX = b"".join(map(reference.encode_row_group, GROUPS))
+
+
+def rows_of(table, width):
+    numbers = memoryview(table).cast("q").tolist()
+    return [tuple(numbers[i : i + width]) for i in range(0, len(numbers), width)]
+
+
+def walk(index, num_groups=3, num_buckets=2, data_end=100):
+    groups, entries = walk_index(index, num_groups, num_buckets, INDEX_KINDS, data_end)
+    return rows_of(groups, 5), rows_of(entries, 4)
+
+
+def test_an_index():
+    groups, entries = walk(INDEX)
+    starts = [len(b"".join(map(reference.encode_row_group, GROUPS[:i]))) for i in range(1, 4)]
+    assert groups == [
+        (5, 0, 2, 1, starts[0] - 1),
+        (300, 2, 2, 0, groups[1][-1]),
+        (0, 4, 0, 1, starts[2] - 1),
+    ]
+    assert entries == [tuple(bucket) for group in GROUPS for bucket in group.buckets]
+
+    start = groups[1][-1]
+    found = rows_of(walk_statistics(INDEX, start, 300, INDEX_KINDS), 5)
+    expected = GROUPS[1].statistics
+    assert [row[:2] for row in found] == [statistic[:2] for statistic in expected]
+    values = [(INDEX[low:high], INDEX[high:end]) for *_, low, high, end in found]
+    assert values == [statistic[2:] for statistic in expected]
+    assert walk_statistics(INDEX, groups[0][-1], 5, INDEX_KINDS) == b""
+
+
+def test_an_empty_index():
+    assert walk(b"", num_groups=0) == ([], [])
+
+
+def test_every_truncation_of_an_index_is_a_fault():
+    for size in range(len(INDEX)):
+        with pytest.raises(ValueError, match=r"of (the )?index"):
+            walk(INDEX[:size])
+    start = walk(INDEX)[0][1][-1]
+    end = len(INDEX) - len(reference.encode_row_group(GROUPS[2]))
+    for size in range(start, end):
+        with pytest.raises(ValueError, match="of the index"):
+            walk_statistics(INDEX[:size], start, 300, INDEX_KINDS)
+
+
+HUGE = uv(2**32 - 1)
+AT_0 = bytes(8)
+
+
+@pytest.mark.parametrize(
+    ("index", "message"),
+    [
+        (uv(1) + HUGE + uv(0), "more buckets than the file has, at byte 6"),
+        (uv(1) + uv(3) + uv(0), "more buckets than the file has, at byte 2"),
+        (uv(1) + uv(0) + HUGE, "the index ends inside an entry, at byte 7"),
+        (uv(1) + uv(0) + uv(2) + b"\0", "the index ends inside an entry"),
+        (uv(1) + uv(1) + uv(2) + AT_0 + uv(5) + uv(0) + uv(0), "bucket number is out of range"),
+        (uv(1) + uv(1) + HUGE + AT_0 + uv(5) + uv(0) + uv(0), "bucket number is out of range"),
+        (uv(1) + uv(1) + uv(0) + AT_0 + uv(0) + uv(0) + uv(0), "a bucket of 0 bytes"),
+        (uv(1) + uv(1) + uv(0) + AT_0 + uv(0) + uv(7) + uv(0), "a bucket of 0 bytes"),
+        (uv(1) + uv(1) + uv(0) + AT_0 + uv(101) + uv(0) + uv(0), "a bucket lies outside the data"),
+        (
+            uv(1) + uv(1) + uv(0) + bytes(7) + b"\x64" + uv(1) + uv(0) + uv(0),
+            "a bucket lies outside the data",
+        ),
+        (
+            uv(1) + uv(1) + uv(0) + b"\xff" * 8 + uv(1) + uv(0) + uv(0),
+            "a bucket lies outside the data",
+        ),
+        (uv(1) + uv(0) + uv(1) + uv(4) + uv(0), "statistics of a column that does not exist"),
+        (uv(1) + uv(0) + uv(1) + HUGE + uv(0), "statistics of a column that does not exist"),
+        (
+            uv(1) + uv(0) + uv(1) + uv(3) + uv(0) + AT_0,
+            "statistics of a column that does not exist",
+        ),
+        (uv(1) + uv(0) + uv(1) + uv(0) + uv(2), "statistics count more nulls than rows"),
+        (uv(1) + uv(0) + uv(1) + uv(0) + uv(0) + bytes(7), "statistics of a value that is cut off"),
+        (
+            uv(1) + uv(0) + uv(1) + uv(1) + uv(0) + HUGE + b"a",
+            "statistics of a value that is cut off",
+        ),
+        (uv(1) + uv(0) + uv(0) + b"\0", "bytes follow the last row group, at byte 3"),
+        (b"\xff" * 5 + uv(0) + uv(0), "the index ends inside an entry"),
+    ],
+)
+def test_a_broken_index_says_what_is_wrong(index, message):
+    with pytest.raises(ValueError, match=message):
+        walk(index, num_groups=1)
+
+
+def test_more_row_groups_than_the_index_has_bytes_for():
+    with pytest.raises(ValueError, match="4294967295 row groups do not fit in 6 bytes of index"):
+        walk(bytes(6), num_groups=2**32 - 1)
+    assert len(walk(bytes(6), num_groups=2)[0]) == 2
+
+
+@pytest.mark.parametrize("start", [-1, len(INDEX) + 1])
+def test_statistics_start_inside_the_index(start):
+    with pytest.raises(ValueError, match="statistics start outside the index"):
+        walk_statistics(INDEX, start, 1, INDEX_KINDS)
+
+
+@given(st.binary(max_size=60), st.integers(0, 5))
+def test_arbitrary_bytes_of_an_index(index, num_groups):
+    try:
+        groups, entries = walk(index, num_groups, num_buckets=200, data_end=2**62)
+    except ValueError:
+        return
+    stream = reference.BytesIO(index)
+    expected = [reference.read_row_group(stream, INDEX_TYPES) for _ in range(num_groups)]
+    assert stream.read() == b""
+    assert [group[0] for group in groups] == [group.num_rows for group in expected]
+    assert entries == [tuple(bucket) for group in expected for bucket in group.buckets]

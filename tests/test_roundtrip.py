@@ -1,0 +1,147 @@
+"""Properties of writing and reading together, for any table and any options."""
+
+import io
+from itertools import pairwise
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from hypothesis import given, strategies as st
+from strategies import assert_same, filtered_types, filters, tables, write_options
+
+import fastmosaic as fm
+
+
+def written(table: pa.Table, **options) -> bytes:
+    sink = io.BytesIO()
+    fm.write_table(table, sink, **options)
+    return sink.getvalue()
+
+
+def read(data: bytes, **arguments) -> pa.Table:
+    return fm.read_table(pa.py_buffer(data), **arguments)
+
+
+@given(tables(), write_options())
+def test_what_is_read_is_what_was_written(table, options):
+    assert_same(read(written(table, **options)), table)
+
+
+@given(tables(), write_options())
+def test_a_second_round_trip_changes_nothing(table, options):
+    once = written(table, **options)
+    assert written(read(once), **options) == written(read(once), **options)
+    assert_same(read(written(read(once), **options)), table)
+
+
+@given(st.data(), tables(), write_options())
+def test_columns_are_those_of_select_in_the_order_asked_for(data, table, options):
+    some = data.draw(st.lists(st.sampled_from(table.column_names or [""]), unique=True))
+    columns = some if table.num_columns else []
+    assert_same(read(written(table, **options), columns=columns), table.select(columns))
+
+
+@given(st.data(), tables(min_columns=1, max_columns=5, column_types=filtered_types()))
+def test_filters_are_those_of_filter(data, table):
+    options = data.draw(write_options())
+    chosen = data.draw(filters(table))
+    expression = chosen if isinstance(chosen, pc.Expression) else pq.filters_to_expression(chosen)
+    actual = read(written(table, **options), filters=chosen)
+    assert_same(actual, table.filter(expression))
+
+
+@given(st.data(), tables(min_columns=2, max_columns=5, column_types=filtered_types()))
+def test_a_filter_may_use_columns_that_are_not_read(data, table):
+    columns = data.draw(st.lists(st.sampled_from(table.column_names), unique=True))
+    chosen = data.draw(filters(table))
+    expression = chosen if isinstance(chosen, pc.Expression) else pq.filters_to_expression(chosen)
+    actual = read(written(table, write_statistics=True), columns=columns, filters=chosen)
+    assert_same(actual, table.filter(expression).select(columns))
+
+
+@given(tables(), write_options(), st.lists(st.floats(0, 1), max_size=6), st.randoms())
+def test_any_split_of_the_writes_gives_the_same_rows(table, options, cuts, rng):
+    ends = [0, *sorted(int(cut * table.num_rows) for cut in cuts), table.num_rows]
+    sink = io.BytesIO()
+    with fm.MosaicWriter(sink, table.schema, **options) as writer:
+        for start, end in pairwise(ends):
+            piece = table.slice(start, end - start)
+            if rng.random() < 0.5 and piece.num_columns:
+                for batch in piece.to_batches():
+                    writer.write(batch)
+            else:
+                writer.write(piece)
+    assert_same(read(sink.getvalue()), table)
+
+
+@given(tables(), write_options())
+def test_writing_twice_gives_the_same_bytes(table, options):
+    assert written(table, **options) == written(table, **options)
+
+
+@given(tables())
+def test_chunks_and_offsets_of_the_input_do_not_show_in_the_file(table):
+    # take() copies the rows: no slices, no chunks, nothing hidden behind nulls.
+    compact = (
+        table.take(pa.array(range(table.num_rows), pa.int64())) if table.num_columns else table
+    )
+    assert written(table) == written(compact.combine_chunks())
+
+
+@given(tables(), write_options())
+def test_threads_change_neither_the_bytes_nor_the_table(table, options):
+    options.pop("use_threads", None)
+    one = written(table, use_threads=False, **options)
+    assert one == written(table, use_threads=True, **options)
+    assert_same(read(one, use_threads=False), table)
+    assert_same(read(one, use_threads=True), table)
+
+
+@given(tables(), write_options(), st.sampled_from([1, 7, 64, 65536]))
+def test_the_batches_together_are_the_table(table, options, batch_size):
+    with fm.MosaicFile(pa.py_buffer(written(table, **options))) as file:
+        batches = list(file.iter_batches(batch_size=batch_size))
+    assert all(0 < batch.num_rows <= batch_size for batch in batches)
+    assert sum(batch.num_rows for batch in batches) == table.num_rows
+    if batches and table.num_columns:
+        assert_same(pa.Table.from_batches(batches), table)
+
+
+@given(st.data(), tables(min_columns=1, max_columns=4))
+def test_row_groups_are_read_in_the_order_asked_for(data, table):
+    size = data.draw(st.sampled_from([1, 5, 64, 1000])) if table.num_rows < 100 else 64
+    with fm.MosaicFile(pa.py_buffer(written(table, row_group_size=size))) as file:
+        assert file.num_row_groups == -(-table.num_rows // size)
+        indices = st.integers(0, max(0, file.num_row_groups - 1))
+        chosen = data.draw(st.lists(indices, unique=True)) if file.num_row_groups else []
+        groups = [table.slice(i * size, size) for i in chosen]
+        expected = pa.concat_tables([table.schema.empty_table(), *groups])
+        assert_same(file.read(row_groups=chosen), expected)
+        assert_same(file.read_row_groups(chosen), expected)
+        for i, group in zip(chosen, groups, strict=True):
+            assert_same(file.read_row_group(i), group)
+
+
+@given(tables(), write_options())
+def test_metadata_tells_the_shape_of_the_table(table, options):
+    metadata = fm.read_metadata(pa.py_buffer(written(table, **options)))
+    groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
+    assert metadata.num_rows == table.num_rows == sum(group.num_rows for group in groups)
+    assert metadata.num_columns == table.num_columns
+    for group in groups:
+        stored = [name for bucket in group.buckets for name in bucket.columns]
+        assert sorted(stored) == sorted(table.column_names)
+
+
+@given(tables(min_rows=1, min_columns=1, column_types=filtered_types()))
+def test_statistics_bound_every_value(table):
+    metadata = fm.read_metadata(pa.py_buffer(written(table, write_statistics=True)))
+    (group,) = (metadata.row_group(i) for i in range(metadata.num_row_groups))
+    assert set(group.statistics) == set(table.column_names)
+    for name, statistics in group.statistics.items():
+        column = table[name].combine_chunks()
+        assert statistics.null_count == column.null_count
+        assert statistics.has_min_max == (column.null_count < len(column))
+        if pa.types.is_integer(column.type) and statistics.has_min_max:
+            bounds = pc.min_max(column).as_py()
+            assert (statistics.min, statistics.max) == (bounds["min"], bounds["max"])
