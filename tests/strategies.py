@@ -163,7 +163,9 @@ def nullable(field: pa.Field) -> st.SearchStrategy[Any]:
 
 
 def fresh_value(type: pa.DataType, rng: random.Random) -> Any:
-    """A raw value that is probably not yet in the column; None where there are no such."""
+    """A raw value that is probably not yet in the column; None for nested types."""
+    if pa.types.is_boolean(type):
+        return rng.random() < 0.5
     if type in INTEGERS or pa.types.is_date32(type) or pa.types.is_timestamp(type):
         bits = INTEGERS.get(type, 32 if pa.types.is_date32(type) else 64)
         return rng.getrandbits(bits) - (1 << bits - 1)

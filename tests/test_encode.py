@@ -10,7 +10,7 @@ from hypothesis import given, strategies as st
 from reference import ALL_NULL, CONST, DICT, PLAIN
 from strategies import array_of, scalar_types, tables
 
-from fastmosaic.format._encode import Columns, encode
+from fastmosaic.format._encode import ColumnFault, Columns, encode
 from fastmosaic.format.types import ColumnType
 
 TYPES = [
@@ -174,6 +174,40 @@ def test_strings_whose_length_takes_more_bytes(size):
 @pytest.mark.parametrize("values", [[], [None], ["", None], [None, "", ""], ["", "a"]])
 def test_strings_without_a_byte(values):
     of_one(pa.array(values, pa.string()))
+
+
+def unchecked(arrow, values):
+    """An array whose values Arrow has not looked at."""
+    return pa.array(values, reference.stored_as(arrow)).view(arrow)
+
+
+@pytest.mark.parametrize(
+    ("arrow", "value", "message"),
+    [
+        (pa.string(), b"\xff", "a string is not UTF-8"),
+        (pa.string(), b"long enough for words \xc3", "a string is not UTF-8"),
+        (pa.decimal128(18, 0), bytes(8) + b"\1" + bytes(7), "a decimal has more digits"),
+        (pa.decimal128(18, 0), b"\xff" * 8 + bytes(8), "a decimal has more digits"),
+    ],
+)
+def test_values_that_are_not_what_their_type_says(arrow, value, message):
+    other = bytes(16)
+    column = unchecked(arrow, [other, None, other, value])
+    table = pa.table({"fine": [1, 2, 3, 4], "x": column})
+    with pytest.raises(ColumnFault, match=message) as caught:
+        encoded(table)
+    assert caught.value.column == 1
+    # Under a null and outside of the slice they do not matter.
+    buffers = column.buffers()
+    buffers[0] = pa.py_buffer(b"\x05")
+    hidden = pa.Array.from_buffers(arrow, 4, buffers)
+    for array in (column.slice(0, 3), hidden):
+        assert of_one(array).encoding == CONST
+
+
+def test_a_character_in_two_strings_is_in_none():
+    with pytest.raises(ColumnFault, match="a string is not UTF-8"):
+        encoded(pa.table({"x": unchecked(pa.string(), [b"\xc3", b"\xa9"])}))
 
 
 # The choice

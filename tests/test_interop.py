@@ -164,6 +164,22 @@ def test_they_read_every_level_with_and_without_checksums(level, checksum):
     assert_same(read_by_them(data), WIDE)
 
 
+@pytest.mark.parametrize("distinct", [2, 3, 4, 5, 16, 17, 255, 256, 257, 1000, 4097, 70_000])
+@pytest.mark.parametrize("page_size_threshold", [0, 1 << 30])
+def test_both_read_indices_of_any_width(distinct, page_size_threshold):
+    rows = 3 * distinct + 5
+    table = pa.table(
+        {
+            "int": pa.array([i % distinct * 1_000_003 for i in range(rows)], pa.int64()),
+            "text": [None if i % 11 == 0 else f"text {i % distinct:06}" for i in range(rows)],
+        }
+    )
+    options = {"max_dict_entries": 1 << 20, "max_dict_total_bytes": 1 << 30}
+    layout = {"page_size_threshold": page_size_threshold}
+    assert_same(read_by_them(ours(table, **options, **layout)), table)
+    assert_same(read_by_us(theirs(table, **options, **layout)), table)
+
+
 @given(tables(min_columns=1, max_columns=6, column_types=filtered_types()), st.integers(1, 3))
 def test_statistics_are_those_that_they_write(table, num_pieces):
     size = -(-table.num_rows // num_pieces) or 1

@@ -11,7 +11,15 @@ PACKAGE = Path(fastmosaic.__file__).parent
 
 # Lowest first. Modules of one layer do not know each other.
 LAYERS = [
-    {"errors", "threads", "format", "format._decode", "format._encode", "format._schema"},
+    {
+        "errors",
+        "threads",
+        "format",
+        "format._decode",
+        "format._encode",
+        "format._index",
+        "format._schema",
+    },
     {"format.wire"},
     {"format.types"},
     {"format.names"},
@@ -20,7 +28,8 @@ LAYERS = [
     {"format.bucket"},
     {"format.metadata"},
     {"format.statistics"},
-    {"storage", "layout", "filters", "conform"},
+    {"location"},
+    {"storage", "sink", "layout", "filters", "conform"},
     {"scan"},
     {"reader", "writer"},
     {"api"},

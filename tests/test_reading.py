@@ -3,6 +3,7 @@
 import gc
 import io
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
 
@@ -240,6 +241,17 @@ def test_threads_do_not_change_what_is_read(wide_paged, use_threads):
     other = RecordingSource(wide_paged)
     fm.read_table(other, columns=["column_0007", "column_0270"], use_threads=not use_threads)
     assert sorted(source.reads) == sorted(other.reads)
+
+
+def test_one_file_is_read_from_many_threads(tmp_path, wide, wide_paged):
+    (tmp_path / "wide.mosaic").write_bytes(wide_paged)
+    with (
+        fm.MosaicFile(tmp_path / "wide.mosaic") as file,
+        ThreadPoolExecutor(8) as pool,
+    ):
+        names = [f"column_{i:04}" for i in range(0, 300, 3)]
+        tables = list(pool.map(lambda name: file.read([name]), names))
+    assert all(table.equals(wide.select([name])) for name, table in zip(names, tables, strict=True))
 
 
 # How long values live ----------------------------------------------------------------------

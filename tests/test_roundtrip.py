@@ -1,13 +1,24 @@
 """Properties of writing and reading together, for any table and any options."""
 
 import io
+import random
 from itertools import pairwise
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+import pytest
 from hypothesis import given, strategies as st
-from strategies import assert_same, filtered_types, filters, tables, write_options
+from strategies import (
+    INTEGERS,
+    array_of,
+    assert_same,
+    filtered_types,
+    filters,
+    fresh_value,
+    tables,
+    write_options,
+)
 
 import fastmosaic as fm
 
@@ -72,6 +83,53 @@ def test_any_split_of_the_writes_gives_the_same_rows(table, options, cuts, rng):
             else:
                 writer.write(piece)
     assert_same(read(sink.getvalue()), table)
+
+
+def large_table() -> pa.Table:
+    """Some megabytes: enough that buckets are shared out to threads, and row groups are cut."""
+    rng = random.Random(11)
+    scalars = [
+        pa.bool_(),
+        *INTEGERS,
+        pa.float32(),
+        pa.float64(),
+        pa.date32(),
+        pa.time32("ms"),
+        pa.string(),
+        pa.binary(),
+        pa.decimal128(9, 2),
+        pa.decimal128(38, 10),
+        pa.timestamp("us"),
+        pa.timestamp("ns", "UTC"),
+    ]
+    columns = {}
+    for type in scalars:
+        fresh = [fresh_value(type, rng) for _ in range(5000)]
+        few = [rng.choice(fresh[:10]) for _ in range(5000)]
+        sparse = [value if rng.random() < 0.05 else None for value in fresh]
+        columns[f"{type} fresh"] = array_of(type, fresh)
+        columns[f"{type} few"] = array_of(type, few)
+        columns[f"{type} sparse"] = array_of(type, sparse)
+        lists = [fresh[i : i + i % 4] if i % 9 else None for i in range(5000)]
+        columns[f"{type} lists"] = array_of(pa.list_(type), lists)
+    return pa.table(columns)
+
+
+@pytest.mark.parametrize("use_threads", [True, False])
+@pytest.mark.parametrize("compression", ["zstd", "none"])
+@pytest.mark.parametrize("row_group_bytes", [200_000, 1 << 28])
+def test_a_large_table_survives(compression, row_group_bytes, use_threads):
+    table = large_table()
+    data = written(
+        table,
+        compression=compression,
+        row_group_bytes=row_group_bytes,
+        num_buckets=7,
+        use_threads=use_threads,
+    )
+    assert_same(read(data, use_threads=use_threads), table)
+    some = table.column_names[::5]
+    assert_same(read(data, columns=some, use_threads=use_threads), table.select(some))
 
 
 @given(tables(), write_options())

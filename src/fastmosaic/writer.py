@@ -23,7 +23,7 @@ from .format.schema import SchemaBlock
 from .format.statistics import measure
 from .format.types import Kind
 from .format.wire import Compression, compress
-from .storage import open_sink
+from .sink import open_sink
 from .threads import map_in_order
 
 Writable: TypeAlias = str | os.PathLike[str] | IO[bytes] | pa.NativeFile

@@ -1,13 +1,11 @@
 # cython: language_level=3
-"""Arrow's C data interface, and memory that Arrow arrays share."""
+"""Arrow's C data interface: https://arrow.apache.org/docs/format/CDataInterface.html."""
 
-from libc.stdint cimport int64_t, uint8_t
+from libc.stdint cimport int64_t
 
 cdef extern from *:
     """
     #include <stdint.h>
-    #include <stdlib.h>
-    #include <string.h>
 
     #ifndef ARROW_C_DATA_INTERFACE
     #define ARROW_C_DATA_INTERFACE
@@ -24,44 +22,7 @@ cdef extern from *:
         void* private_data;
     };
     #endif
-
-    #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
-    #error "the kernels are written for little-endian machines"
-    #endif
-
-    static inline uint16_t fm_load16(const uint8_t* p) { uint16_t v; memcpy(&v, p, 2); return v; }
-    static inline uint32_t fm_load32(const uint8_t* p) { uint32_t v; memcpy(&v, p, 4); return v; }
-    static inline uint64_t fm_load64(const uint8_t* p) { uint64_t v; memcpy(&v, p, 8); return v; }
-    static inline void fm_store16(uint8_t* p, uint16_t v) { memcpy(p, &v, 2); }
-    static inline void fm_store32(uint8_t* p, uint32_t v) { memcpy(p, &v, 4); }
-    static inline void fm_store64(uint8_t* p, uint64_t v) { memcpy(p, &v, 8); }
-    static inline uint16_t fm_swap16(uint16_t v) { return __builtin_bswap16(v); }
-    static inline uint32_t fm_swap32(uint32_t v) { return __builtin_bswap32(v); }
-    static inline uint64_t fm_swap64(uint64_t v) { return __builtin_bswap64(v); }
-    static inline int fm_ctz64(uint64_t v) { return __builtin_ctzll(v); }
-    static inline int fm_popcount64(uint64_t v) { return __builtin_popcountll(v); }
-
-    /* The `count` (at most 64) bits from bit `start` of `bits`, which holds `size` bytes. */
-    static inline uint64_t fm_bits(const uint8_t* bits, int64_t size, int64_t start, int count) {
-        int64_t byte = start >> 3;
-        int shift = (int)(start & 7);
-        uint64_t word = 0;
-        if (byte + 9 <= size) {
-            word = fm_load64(bits + byte) >> shift;
-            if (shift) word |= (uint64_t)bits[byte + 8] << (64 - shift);
-        } else {
-            int k = 0, n = (int)(size - byte);
-            for (k = 0; k < n && k < 8; k++) word |= (uint64_t)bits[byte + k] << (8 * k);
-            word >>= shift;
-            if (n > 8 && shift) word |= (uint64_t)bits[byte + 8] << (64 - shift);
-        }
-        return count < 64 ? word & (((uint64_t)1 << count) - 1) : word;
-    }
     """
-    ctypedef unsigned short uint16_t
-    ctypedef unsigned int uint32_t
-    ctypedef unsigned long long uint64_t
-
     struct ArrowArray:
         int64_t length
         int64_t null_count
@@ -73,99 +34,3 @@ cdef extern from *:
         ArrowArray* dictionary
         void (*release)(ArrowArray*) noexcept nogil
         void* private_data
-
-    uint16_t fm_load16(const uint8_t* p) nogil
-    uint32_t fm_load32(const uint8_t* p) nogil
-    uint64_t fm_load64(const uint8_t* p) nogil
-    void fm_store16(uint8_t* p, uint16_t v) nogil
-    void fm_store32(uint8_t* p, uint32_t v) nogil
-    void fm_store64(uint8_t* p, uint64_t v) nogil
-    uint16_t fm_swap16(uint16_t v) nogil
-    uint32_t fm_swap32(uint32_t v) nogil
-    uint64_t fm_swap64(uint64_t v) nogil
-    int fm_ctz64(uint64_t v) nogil
-    int fm_popcount64(uint64_t v) nogil
-    uint64_t fm_bits(const uint8_t* bits, int64_t size, int64_t start, int count) nogil
-
-# How one value lies in a file: types.Kind, in C.
-cdef enum Kind:
-    BOOL = 0
-    INT8 = 1
-    INT16 = 2
-    INT32 = 3
-    INT64 = 4
-    TIMESTAMP_NS = 5
-    DECIMAL64 = 6
-    DECIMAL128 = 7
-    BINARY = 8
-    STRING = 9
-    NUM_KINDS = 10
-
-cdef enum Encoding:
-    PLAIN = 0
-    CONST = 1
-    DICT = 2
-    ALL_NULL = 3
-
-# Bytes of one value in a file; 0 where a length stands in front.
-cdef inline int width_of(int kind) noexcept nogil:
-    if kind <= INT8:
-        return 1
-    if kind == INT16:
-        return 2
-    if kind == INT32:
-        return 4
-    if kind == INT64 or kind == DECIMAL64:
-        return 8
-    if kind == TIMESTAMP_NS:
-        return 12
-    return 0
-
-cdef inline int bit_width(uint64_t entries) noexcept nogil:
-    """Bits of an index into a dictionary of so many entries."""
-    cdef int width = 0
-    if entries <= 1:
-        return 0
-    entries -= 1
-    while entries:
-        width += 1
-        entries >>= 1
-    return width
-
-cdef inline bint is_utf8(const uint8_t* text, int64_t size) noexcept nogil:
-    cdef int64_t i = 0
-    cdef uint8_t first, low, high
-    cdef int more, k
-    while i < size:
-        if i + 8 <= size and fm_load64(text + i) & 0x8080808080808080ULL == 0:
-            i += 8
-            continue
-        first = text[i]
-        i += 1
-        if first < 0x80:
-            continue
-        low, high = 0x80, 0xBF  # of the second byte: no overlong form, no surrogate
-        if 0xC2 <= first <= 0xDF:
-            more = 1
-        elif 0xE0 <= first <= 0xEF:
-            more = 2
-            if first == 0xE0:
-                low = 0xA0
-            elif first == 0xED:
-                high = 0x9F
-        elif 0xF0 <= first <= 0xF4:
-            more = 3
-            if first == 0xF0:
-                low = 0x90
-            elif first == 0xF4:
-                high = 0x8F
-        else:
-            return False
-        if size - i < more:
-            return False
-        for k in range(more):
-            if not low <= text[i] <= high:
-                return False
-            low, high = 0x80, 0xBF
-            i += 1
-    return True

@@ -7,14 +7,15 @@ against the bytes that are left, before memory is taken. What is wrong becomes `
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uintptr_t
-from libc.stdlib cimport calloc, free, malloc, realloc
+from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset
 
-from fastmosaic.format._arrow cimport (
+from fastmosaic.format._arrow cimport ArrowArray
+from fastmosaic.format._wire cimport (
     ALL_NULL, BINARY, BOOL, CONST, DECIMAL64, DECIMAL128, DICT, INT8, INT16, INT32, INT64,
-    NUM_KINDS, PLAIN, STRING, TIMESTAMP_NS, ArrowArray, bit_width, fm_bits, fm_load16, fm_load32,
+    NUM_KINDS, PLAIN, STRING, TIMESTAMP_NS, Reader, bit_width, fm_bits, fm_load16, fm_load32,
     fm_load64, fm_popcount64, fm_store16, fm_store32, fm_store64, fm_swap16, fm_swap32, fm_swap64,
-    is_utf8, uint16_t, uint32_t, uint64_t, width_of,
+    is_utf8, left, skip_values, uint16_t, uint32_t, uint64_t, varint, width_of,
 )
 
 import pyarrow as pa
@@ -51,8 +52,8 @@ cdef enum Fault:
 
 _FACTS = (
     "",
-    "the data ends before its last value",
-    "a varint is cut off or exceeds 32 bits",
+    "the data ends before its last value, or a length in it is broken",
+    "a length is cut off or exceeds 32 bits",
     "a dictionary declares more entries than it has bytes",
     "a dictionary index has no entry",
     "unknown encoding",
@@ -82,59 +83,12 @@ cdef struct Page:
     int64_t data_size
 
 
-cdef struct Reader:
-    const uint8_t* at
-    const uint8_t* end
-
-
-cdef inline int64_t left(Reader* reader) noexcept nogil:
-    return reader.end - reader.at
-
-
-cdef inline int64_t varint(Reader* reader) noexcept nogil:
-    """The next varint, or -1."""
-    cdef uint64_t value = 0
-    cdef int shift = 0
-    cdef uint8_t byte
-    while reader.at < reader.end and shift < 35:
-        byte = reader.at[0]
-        reader.at += 1
-        value |= <uint64_t>(byte & 0x7F) << shift
-        if byte < 0x80:
-            return <int64_t>value if value <= 0xFFFFFFFFULL else -1
-        shift += 7
-    return -1
-
-
-cdef int skip_values(Reader* reader, int kind, int64_t count) noexcept nogil:
-    """Move past `count` values."""
-    cdef int width = width_of(kind)
-    cdef int64_t i, size
-    if width:
-        if count > left(reader) // width:
-            return TRUNCATED
-        reader.at += count * width
-        return FINE
-    for i in range(count):
-        if reader.at < reader.end and reader.at[0] < 0x80:
-            size = reader.at[0]
-            reader.at += 1
-        else:
-            size = varint(reader)
-            if size < 0:
-                return BAD_VARINT
-        if size > left(reader):
-            return TRUNCATED
-        reader.at += size
-    return FINE
-
-
 cdef int take_meta(Page* page, Reader* reader) noexcept nogil:
     cdef int fault
     page.meta = reader.at
     if page.encoding == CONST:
         page.entries = 1
-        fault = skip_values(reader, page.kind, 1)
+        fault = FINE if skip_values(reader, page.kind, 1) else TRUNCATED
     else:
         page.entries = varint(reader)
         if page.entries < 0:
@@ -142,7 +96,7 @@ cdef int take_meta(Page* page, Reader* reader) noexcept nogil:
         if page.entries > left(reader):
             return BAD_ENTRIES
         page.meta = reader.at
-        fault = skip_values(reader, page.kind, page.entries)
+        fault = FINE if skip_values(reader, page.kind, page.entries) else TRUNCATED
     page.meta_size = reader.at - page.meta
     return fault
 
@@ -167,7 +121,7 @@ cdef int take_data(Page* page, Reader* reader) noexcept nogil:
     cdef int fault = FINE
     page.data = reader.at
     if page.encoding == PLAIN:
-        fault = skip_values(reader, page.kind, page.non_null)
+        fault = FINE if skip_values(reader, page.kind, page.non_null) else TRUNCATED
     elif page.encoding == DICT:
         size = (page.non_null * bit_width(page.entries) + 7) // 8
         if size > left(reader):
@@ -730,11 +684,12 @@ cdef class Pages:
 
     cdef Page* _pages
     cdef readonly Py_ssize_t count
+    cdef Py_ssize_t _stop  # columns from here on were not looked for
     cdef object _owner
 
     def __cinit__(self, const uint8_t[::1] kinds not None, rows not None):
         cdef Py_ssize_t i
-        self.count = kinds.shape[0]
+        self.count = self._stop = kinds.shape[0]
         if len(rows) != self.count:
             raise ValueError(f"{len(rows)} row counts for {self.count} columns")
         self._pages = <Page*>calloc(self.count + 1, sizeof(Page))
@@ -770,6 +725,7 @@ cdef class Pages:
             fault = split(pages._pages, pages.count, stop, &reader, &at)
         if fault:
             _fail(fault, at)
+        pages._stop = stop
         return pages
 
     @staticmethod
@@ -798,12 +754,18 @@ cdef class Pages:
                 _fail(fault, i)
         return pages
 
+    cdef int _check(self, Py_ssize_t column) except -1:
+        if not 0 <= column < self._stop:
+            raise IndexError(f"column {column} of {self._stop}")
+        return 0
+
     def expansion(self, columns):
         """Bytes that `columns` take beyond what the file spells out: repeated values, nulls."""
         cdef int64_t total = 0, zeros = 0
         cdef Py_ssize_t i
         cdef Page* page
         for i in columns:
+            self._check(i)
             page = &self._pages[i]
             if page.encoding == ALL_NULL:
                 zeros = max(zeros, value_bytes(page))
@@ -827,8 +789,7 @@ cdef class Pages:
                 raise MemoryError
             for k in range(count):
                 i = columns[k]
-                if not 0 <= i < self.count:
-                    raise IndexError(f"column {i} of {self.count}")
+                self._check(i)
                 wanted[k] = i
             with nogil:
                 for k in range(count):
@@ -900,195 +861,3 @@ def offsets_of(const int32_t[::1] lengths not None, int32_t[::1] out not None):
     if total > MAX_OFFSET:
         raise ValueError("lists have more than 2 147 483 647 elements")
     return total
-
-
-# ---- the row group index
-
-
-cdef struct Table:
-    int64_t* items
-    int64_t size
-    int64_t room
-
-
-cdef bint push(Table* table, int64_t item) noexcept nogil:
-    cdef int64_t* items
-    if table.size == table.room:
-        table.room = 2 * table.room + 256
-        items = <int64_t*>realloc(table.items, table.room * sizeof(int64_t))
-        if items == NULL:
-            return False
-        table.items = items
-    table.items[table.size] = item
-    table.size += 1
-    return True
-
-
-cdef enum:
-    INDEX_FINE
-    INDEX_TRUNCATED
-    INDEX_TOO_MANY_BUCKETS
-    INDEX_BUCKET
-    INDEX_SIZES
-    INDEX_BOUNDS
-    INDEX_STATS_COLUMN
-    INDEX_STATS_NULLS
-    INDEX_STATS_VALUE
-    INDEX_TRAILING
-    INDEX_MEMORY
-
-_INDEX_FACTS = (
-    "",
-    "the index ends inside an entry",
-    "a row group lists more buckets than the file has",
-    "a bucket number is out of range",
-    "a bucket of 0 bytes",
-    "a bucket lies outside the data",
-    "statistics of a column that does not exist",
-    "statistics count more nulls than rows",
-    "statistics of a value that is cut off",
-    "bytes follow the last row group",
-    "out of memory",
-)
-
-
-cdef int walk_stats(Reader* reader, const uint8_t* base, int64_t rows, const uint8_t[::1] kinds,
-                    Table* out) noexcept nogil:
-    """Move past the statistics of one row group; with `out`, note where each is."""
-    cdef int64_t count = varint(reader), i, column, nulls
-    cdef const uint8_t* start
-    cdef const uint8_t* middle
-    if count < 0 or count > left(reader):
-        return INDEX_TRUNCATED
-    for i in range(count):
-        column = varint(reader)
-        nulls = varint(reader)
-        if column < 0 or nulls < 0:
-            return INDEX_TRUNCATED
-        if column >= kinds.shape[0]:
-            return INDEX_STATS_COLUMN
-        if nulls > rows:
-            return INDEX_STATS_NULLS
-        start = middle = reader.at
-        if nulls < rows:
-            if kinds[column] >= NUM_KINDS:
-                return INDEX_STATS_COLUMN
-            if skip_values(reader, kinds[column], 1):
-                return INDEX_STATS_VALUE
-            middle = reader.at
-            if skip_values(reader, kinds[column], 1):
-                return INDEX_STATS_VALUE
-        if out != NULL:
-            if not (push(out, column) and push(out, nulls) and push(out, start - base)
-                    and push(out, middle - base) and push(out, reader.at - base)):
-                return INDEX_MEMORY
-    return INDEX_FINE
-
-
-cdef int walk_groups(Reader* reader, const uint8_t* base, int64_t num_groups, int64_t num_buckets,
-                     const uint8_t[::1] kinds, int64_t data_end, Table* groups,
-                     Table* entries) noexcept nogil:
-    cdef int64_t group, i, rows, count, bucket, size, bulk, last, first
-    cdef uint64_t offset
-    cdef bint ascending
-    cdef int fault
-    for group in range(num_groups):
-        rows = varint(reader)
-        count = varint(reader)
-        if rows < 0 or count < 0:
-            return INDEX_TRUNCATED
-        if count > num_buckets:
-            return INDEX_TOO_MANY_BUCKETS
-        first = entries.size // 4
-        last = -1
-        ascending = True
-        for i in range(count):
-            bucket = varint(reader)
-            if bucket < 0 or left(reader) < 8:
-                return INDEX_TRUNCATED
-            offset = fm_swap64(fm_load64(reader.at))
-            reader.at += 8
-            size = varint(reader)
-            bulk = varint(reader)
-            if size < 0 or bulk < 0:
-                return INDEX_TRUNCATED
-            if bucket >= num_buckets:
-                return INDEX_BUCKET
-            if size == 0:
-                return INDEX_SIZES
-            if offset > <uint64_t>data_end or size > data_end - <int64_t>offset:
-                return INDEX_BOUNDS
-            ascending &= bucket > last
-            last = bucket
-            if not (push(entries, bucket) and push(entries, <int64_t>offset)
-                    and push(entries, size) and push(entries, bulk)):
-                return INDEX_MEMORY
-        if not (push(groups, rows) and push(groups, first) and push(groups, count)
-                and push(groups, ascending) and push(groups, reader.at - base)):
-            return INDEX_MEMORY
-        fault = walk_stats(reader, base, rows, kinds, NULL)
-        if fault:
-            return fault
-    return INDEX_TRAILING if left(reader) else INDEX_FINE
-
-
-cdef bytes _drain(Table* table):
-    return (<const char*>table.items)[: table.size * <int64_t>sizeof(int64_t)]
-
-
-def walk_index(const uint8_t[::1] data not None, int64_t num_groups, int64_t num_buckets,
-               const uint8_t[::1] kinds not None, int64_t data_end):
-    """The row groups and bucket entries of an index, as two tables of native int64.
-
-    A group is (rows, first entry, entries, whether they ascend, offset of its statistics);
-    an entry is (bucket, offset, compressed size, uncompressed size).
-    """
-    cdef Table groups, entries
-    cdef Reader reader
-    cdef const uint8_t* base = &data[0] if data.shape[0] else NULL
-    cdef int fault
-    memset(&groups, 0, sizeof(Table))
-    memset(&entries, 0, sizeof(Table))
-    if num_groups > data.shape[0] // 3:  # numRows, nonEmptyCount, numStats
-        raise ValueError(f"{num_groups} row groups do not fit in {data.shape[0]} bytes of index")
-    reader.at = base
-    reader.end = base + data.shape[0]
-    try:
-        with nogil:
-            fault = walk_groups(&reader, base, num_groups, num_buckets, kinds, data_end, &groups,
-                                &entries)
-        if fault == INDEX_MEMORY:
-            raise MemoryError
-        if fault:
-            raise ValueError(f"{_INDEX_FACTS[fault]}, at byte {reader.at - base} of the index")
-        return _drain(&groups), _drain(&entries)
-    finally:
-        free(groups.items)
-        free(entries.items)
-
-
-def walk_statistics(const uint8_t[::1] data not None, int64_t start, int64_t rows,
-                    const uint8_t[::1] kinds not None):
-    """The statistics of one row group as a table of native int64.
-
-    A row is (column, null count, start of the minimum, start of the maximum, its end).
-    """
-    cdef Table out
-    cdef Reader reader
-    cdef const uint8_t* base = &data[0] if data.shape[0] else NULL
-    cdef int fault
-    memset(&out, 0, sizeof(Table))
-    if not 0 <= start <= data.shape[0]:
-        raise ValueError("statistics start outside the index")
-    reader.at = base + start
-    reader.end = base + data.shape[0]
-    try:
-        with nogil:
-            fault = walk_stats(&reader, base, rows, kinds, &out)
-        if fault == INDEX_MEMORY:
-            raise MemoryError
-        if fault:
-            raise ValueError(f"{_INDEX_FACTS[fault]}, at byte {reader.at - base} of the index")
-        return _drain(&out)
-    finally:
-        free(out.items)

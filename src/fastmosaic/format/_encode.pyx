@@ -12,9 +12,10 @@ from libc.string cimport memcmp, memcpy, memset
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.memoryview cimport PyMemoryView_FromMemory
 
-from fastmosaic.format._arrow cimport (
+from fastmosaic.format._arrow cimport ArrowArray
+from fastmosaic.format._wire cimport (
     ALL_NULL, BINARY, BOOL, CONST, DECIMAL64, DECIMAL128, DICT, INT8, INT16, INT32, NUM_KINDS,
-    PLAIN, STRING, TIMESTAMP_NS, ArrowArray, bit_width, fm_bits, fm_ctz64, fm_load16, fm_load32, fm_load64,
+    PLAIN, STRING, TIMESTAMP_NS, bit_width, fm_bits, fm_ctz64, fm_load16, fm_load32, fm_load64,
     fm_popcount64, fm_store16, fm_store32, fm_store64, fm_swap16, fm_swap32, fm_swap64, is_utf8,
     uint32_t, uint64_t, width_of,
 )

@@ -21,7 +21,7 @@ from typing import Any, ClassVar, Final, NamedTuple
 import pyarrow as pa
 
 from ..errors import CorruptFileError, UnsupportedError
-from . import _decode
+from . import _index
 from .bucket import Layout
 from .schema import SchemaBlock
 from .types import ColumnType, Kind, decode_value
@@ -238,7 +238,7 @@ class FileMetaData:
         self._schema = schema
         self._index = index
         try:
-            groups, entries = _decode.walk_index(
+            groups, entries = _index.walk_index(
                 index, footer.num_row_groups, footer.num_buckets, schema.kinds, footer.schema_offset
             )
         except ValueError as error:
@@ -359,7 +359,7 @@ class FileMetaData:
         """The statistics of a row group: of the columns at `positions`, or of all that have some."""
         num_rows, _, _, _, start = self._group(group)
         table = memoryview(
-            _decode.walk_statistics(self._index, start, num_rows, self._schema.kinds)
+            _index.walk_statistics(self._index, start, num_rows, self._schema.kinds)
         ).cast("q")
         for row, position in enumerate(table[::_STATISTIC].tolist()):
             if positions is not None and position not in positions:

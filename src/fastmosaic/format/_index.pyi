@@ -1,0 +1,6 @@
+from typing import Any
+
+def walk_index(
+    data: Any, num_groups: int, num_buckets: int, kinds: bytes, data_end: int
+) -> tuple[bytes, bytes]: ...
+def walk_statistics(data: Any, start: int, rows: int, kinds: bytes) -> bytes: ...

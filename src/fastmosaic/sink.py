@@ -1,0 +1,194 @@
+"""Bytes out: what is written appears whole under its name, or not at all."""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import tempfile
+import weakref
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, Final
+
+import pyarrow as pa
+
+from .location import check_binary, is_directory, is_fsspec, kind_of, locate, os_error
+
+WRITE_BUFFER_BYTES: Final = 1 << 20
+
+# By pyarrow's type_name. There an object appears when its upload ends, and nothing can be renamed.
+OBJECT_STORES: Final = frozenset({"s3", "gcs", "abfs"})
+
+
+class Sink:
+    """Something to write to, from the first byte to the last.
+
+    Ends in exactly one of `commit` and `abandon`; one that is dropped is abandoned.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        file: Any,
+        *,
+        publish: Callable[[], object],
+        discard: Callable[[], object],
+    ) -> None:
+        self.name = name
+        self._file = file
+        self._size = 0
+        self._publish = publish
+        self._discard = weakref.finalize(self, discard)
+
+    def write(self, data: Any) -> None:
+        """Append bytes, or anything with a buffer."""
+        self._check_open()
+        rest = memoryview(data).cast("B")
+        self._size += rest.nbytes
+        while rest.nbytes:
+            written = self._file.write(rest)
+            if written is None or written == rest.nbytes:  # None: a file that does not count
+                return
+            if written == 0:
+                raise OSError(f"{self.name} takes no more bytes")
+            rest = rest[written:]
+
+    def tell(self) -> int:
+        """How many bytes were written."""
+        return self._size
+
+    def commit(self) -> None:
+        """Make the output appear, in the place of what was there before."""
+        self._check_open()
+        try:
+            self._publish()
+        except BaseException:
+            self.abandon()
+            raise
+        self._discard.detach()
+
+    def abandon(self) -> None:
+        """Leave what was there before, and nothing else; no-op after `commit`.
+
+        What went to a caller's own file object stays there, without an end.
+        """
+        self._discard()
+
+    def _check_open(self) -> None:
+        if not self._discard.alive:
+            raise ValueError(f"{self.name} was committed or abandoned before")
+
+
+def open_sink(where: Any, filesystem: Any = None) -> Sink:
+    """A path, URI or writable file object, open for writing.
+
+    A path has a temporary file next to it until `commit`, an object store gets a single upload
+    then. A caller's own file object is written to at once, and is not closed.
+    """
+    if (found := locate(where, filesystem)) is not None:
+        name, place, path = found
+        if place is None:
+            return _local_sink(name, path)
+        if is_fsspec(place):
+            return _uploaded_sink(name, lambda spool: place.put_file(spool, path))
+        if kind_of(place) in OBJECT_STORES:
+            return _uploaded_sink(name, lambda spool: _upload(spool, place, path))
+        return _renamed_sink(name, place, path)
+    if not hasattr(where, "write"):
+        raise TypeError(
+            "where to write is a path, a URI or a writable binary file object, "
+            f"not an object of type {type(where).__name__}"
+        )
+    check_binary(where)
+    flush = getattr(where, "flush", lambda: None)
+    return Sink("<file object>", where, publish=flush, discard=lambda: None)
+
+
+def _local_sink(name: str, path: str) -> Sink:
+    target = os.path.realpath(path)  # a link stays a link
+    directory, base = os.path.split(target)
+    if os.path.isdir(target) or path.endswith(os.sep):
+        raise os_error(errno.EISDIR, name)
+    if not os.path.isdir(directory):
+        raise os_error(errno.ENOENT, directory)
+    if os.path.exists(target) and not os.path.isfile(target):
+        device = open(target, "wb")  # noqa: SIM115 - the sink closes it
+        return Sink(name, device, publish=device.close, discard=_quietly(device.close))
+    temporary = os.path.join(directory, _temporary(base))
+    file = open(temporary, "xb", buffering=WRITE_BUFFER_BYTES)  # noqa: SIM115 - the sink closes it
+
+    def publish() -> None:
+        file.flush()
+        os.fsync(file.fileno())
+        file.close()
+        os.replace(temporary, target)
+        # Some filesystems cannot sync a directory, and the file is in its place by now.
+        with suppress(OSError):
+            handle = os.open(directory, os.O_RDONLY)
+            try:
+                os.fsync(handle)
+            finally:
+                os.close(handle)
+
+    discard = _quietly(file.close, lambda: os.unlink(temporary))
+    return Sink(name, file, publish=publish, discard=discard)
+
+
+def _renamed_sink(name: str, filesystem: Any, path: str) -> Sink:
+    parent, _, base = path.rpartition("/")
+    if not base or is_directory(filesystem, path):
+        raise os_error(errno.EISDIR, name)
+    if parent and not is_directory(filesystem, parent):
+        raise os_error(errno.ENOENT, parent)
+    temporary = path.removesuffix(base) + _temporary(base)
+    file = filesystem.open_output_stream(temporary)
+
+    def publish() -> None:
+        file.close()
+        filesystem.move(temporary, path)
+
+    discard = _quietly(file.close, lambda: filesystem.delete_file(temporary))
+    return Sink(name, file, publish=publish, discard=discard)
+
+
+def _uploaded_sink(name: str, upload: Callable[[str], object]) -> Sink:
+    # An upload, once begun, cannot be taken back by way of pyarrow or fsspec: it begins in commit.
+    spool = tempfile.NamedTemporaryFile(prefix="fastmosaic-")  # noqa: SIM115 - the sink closes it
+
+    def publish() -> None:
+        spool.flush()
+        upload(spool.name)
+        spool.close()
+
+    return Sink(name, spool, publish=publish, discard=_quietly(spool.close))
+
+
+def _upload(spool: str, filesystem: Any, path: str) -> None:
+    with pa.memory_map(spool) as file:
+        data = file.read_buffer()
+    stream = filesystem.open_output_stream(path)
+    try:
+        stream.write(data)
+    except BaseException:
+        # If a stream can be closed after a failed write, half an object appears.
+        with suppress(OSError):
+            stream.close()
+            filesystem.delete_file(path)
+        raise
+    stream.close()
+
+
+def _quietly(*steps: Callable[[], object]) -> Callable[[], None]:
+    """All of `steps`, though one fails: closing a file may still find the disk full."""
+
+    def run() -> None:
+        for step in steps:
+            with suppress(OSError):
+                step()
+
+    return run
+
+
+def _temporary(name: str) -> str:
+    return f".{name[:50]}.{secrets.token_hex(8)}.tmp"

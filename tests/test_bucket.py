@@ -1,0 +1,240 @@
+"""Buckets in both layouts against the oracle, as a whole and in part; and broken ones."""
+
+import struct
+
+import pyarrow as pa
+import pytest
+import reference
+from hypothesis import given, strategies as st
+from reference import sized, uv
+from strategies import tables
+
+from fastmosaic.errors import CorruptFileError, UnsupportedError
+from fastmosaic.format import bucket
+from fastmosaic.format._encode import Columns, encode
+from fastmosaic.format.bucket import Directory
+from fastmosaic.format.nested import BucketColumns, flatten
+from fastmosaic.format.schema import SchemaBlock
+from fastmosaic.format.types import ColumnType
+
+LEVEL = 1
+
+
+def columns_of(schema):
+    return BucketColumns(SchemaBlock.from_arrow(schema, 1), 0)
+
+
+def renamed(table):
+    """With names that sort as the columns lie."""
+    return table.rename_columns([f"{i:03}" for i in range(table.num_columns)])
+
+
+def encoded(table):
+    """The pages of a table, whose columns are sorted, as the writer makes them."""
+    columns = columns_of(table.schema)
+    batches = []
+    for batch in table.to_batches():
+        arrays = Columns(batch)
+        for i, field in enumerate(table.schema):
+            lengths, *children = flatten(batch.column(i), ColumnType.from_arrow(field))
+            arrays.put(i, lengths)
+            for child in children:
+                arrays.append(child)
+        batches.append(arrays)
+    flat = range(columns.num_flat)
+    return encode(batches, flat, columns.kinds, bytes([1] * len(flat)), 255, 32768)
+
+
+def oracle_pages(table):
+    arrays = [column.combine_chunks() for column in table.columns]
+    types = reference.flatten_types(table.schema.types)
+    pages = []
+    for column, arrow in zip(reference.flatten_columns(arrays), types, strict=True):
+        variable = reference.width(arrow) in (None, 12)
+        encoding = reference.choose_encoding(column, 255, 32768, variable)
+        pages.append(reference.encode_page(column, encoding))
+    return pages
+
+
+def open_monolithic(data, columns, num_rows, wanted):
+    stop = max(bucket.flat_of(columns, wanted), default=-1) + 1
+    return bucket.open_monolithic(data, columns, num_rows, stop)
+
+
+def open_paged(data, columns, num_rows, wanted):
+    """Only with the slots of the wanted columns."""
+    buffer = pa.py_buffer(data)
+    size = Directory.size(columns)
+    directory = Directory.decode(buffer.slice(0, size), columns, num_rows, len(data))
+    slots = [None] * columns.num_flat
+    for flat in bucket.flat_of(columns, wanted):
+        start, end = directory.offsets[flat : flat + 2]
+        if start < end:
+            slots[flat] = bucket.decode_slot(buffer.slice(start, end - start))
+    return bucket.open_slots(slots, columns, directory.rows)
+
+
+def decoded(pages, columns, wanted):
+    types = [columns.node(index).type.arrow for index in wanted]
+    return bucket.decode(pages, columns, wanted, types)
+
+
+# Against the oracle
+
+
+@given(table=tables(min_rows=1, max_rows=100, min_columns=1, max_columns=8), rng=st.randoms())
+def test_both_layouts_are_those_of_the_oracle_and_come_back(table, rng):
+    table = renamed(table)
+    pages, expected = encoded(table), oracle_pages(table)
+    count = table.num_columns
+    monolithic = bucket.encode_monolithic(pages, count)
+    paged = bucket.encode_paged(pages, count, LEVEL, checksum=False)
+    assert monolithic == reference.encode_monolithic(expected, count)
+    assert paged == reference.encode_paged(expected, count, LEVEL)
+    header = bucket.monolithic_header(pages, count)
+    assert len(monolithic) == len(header) + pages.sizes()[0]
+
+    columns = columns_of(table.schema)
+    for wanted in (list(range(count)), rng.sample(range(count), rng.randrange(count + 1))):
+        for data, opened in ((monolithic, open_monolithic), (paged, open_paged)):
+            found = opened(data, columns, table.num_rows, wanted)
+            arrays = decoded(found, columns, wanted)
+            assert len(arrays) == len(wanted)
+            for i, array in zip(wanted, arrays, strict=True):
+                array.validate(full=True)
+                assert reference.same_array(array, table[i].combine_chunks())
+
+
+def test_a_page_may_carry_a_checksum():
+    table = pa.table({"x": ["some text"] * 9})
+    pages = encoded(table)
+    data = bucket.encode_paged(pages, 1, LEVEL, checksum=True)
+    assert len(data) == len(bucket.encode_paged(pages, 1, LEVEL, checksum=False)) + 4
+    opened = open_paged(data, columns_of(table.schema), 9, [0])
+    assert decoded(opened, columns_of(table.schema), [0])[0].to_pylist() == ["some text"] * 9
+
+
+def test_a_bucket_of_nulls_is_flags_or_a_directory_only():
+    table = pa.table({f"{i:02}": pa.nulls(3, pa.int64()) for i in range(5)})
+    pages = encoded(table)
+    assert bucket.encode_monolithic(pages, 5) == b"\xff\x03\0"
+    assert bucket.encode_paged(pages, 5, LEVEL, checksum=False) == bytes(20)
+
+
+# Damage
+
+FLAT = columns_of(pa.schema([("a", pa.int8()), ("b", pa.string())]))
+NESTED = columns_of(pa.schema([("a", pa.int8()), ("b", pa.list_(pa.int8()))]))
+
+
+def directory(data, columns, bucket_size=None):
+    size = len(data) if bucket_size is None else bucket_size
+    return Directory.decode(pa.py_buffer(data), columns, 10, size)
+
+
+def test_a_directory():
+    data = Directory.encode([], [5, 0])
+    assert data == struct.pack("<2I", 5, 0)
+    given = directory(data, FLAT, 13)
+    assert (given.rows, given.offsets) == ([10, 10], [8, 13, 13])
+
+    data = Directory.encode([70_000], [1, 2, 3])
+    assert data == struct.pack("<HI3I", 1, 70_000, 1, 2, 3)
+    given = directory(data, NESTED, 24)
+    assert (given.rows, given.offsets) == ([10, 10, 70_000], [18, 19, 21, 24])
+    assert Directory.size(NESTED) == 18
+
+
+@pytest.mark.parametrize(
+    ("data", "columns", "bucket_size", "message"),
+    [
+        (bytes(8), FLAT, 7, "a paged bucket of 7 bytes is shorter than its directory of 8"),
+        (bytes(8), FLAT, 9, "directory and slots of a paged bucket take 8 bytes, not 9"),
+        (struct.pack("<2I", 1, 1), FLAT, 9, "of a paged bucket take 10 bytes, not 9"),
+        (b"\xff" * 8, FLAT, 8, "of a paged bucket take 8589934598 bytes, not 8"),
+        (bytes(7), FLAT, 8, "needed 8 bytes at offset 0, but 7 are left"),
+        (bytes(18), NESTED, 18, "a bucket declares 0 child columns, its schema 1"),
+        (b"\2\0" + bytes(16), NESTED, 18, "a bucket declares 2 child columns, its schema 1"),
+        (b"\1\0" + bytes(3), NESTED, 18, "needed 4 bytes at offset 2, but 3 are left"),
+        (b"\1", NESTED, 18, "needed 2 bytes at offset 0, but 1 are left"),
+    ],
+)
+def test_a_broken_directory_is_corrupt(data, columns, bucket_size, message):
+    with pytest.raises(CorruptFileError, match=message):
+        directory(data, columns, bucket_size)
+
+
+def test_a_directory_has_16_bits_for_its_number_of_children():
+    assert Directory.encode([1] * 0xFFFF, [])[:2] == b"\xff\xff"
+    with pytest.raises(UnsupportedError, match=r"65536 child columns .* ends at 65535"):
+        Directory.encode([1] * 0x10000, [])
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"", "needed 1 bytes at offset 0"),
+        (uv(2) + uv(0) + bytes(2), "a bucket declares 0 child columns, its schema 1"),
+        (uv(2) + uv(2) + bytes(2), "a bucket declares 2 child columns, its schema 1"),
+        (uv(2) + uv(2**32 - 1), "a bucket declares 4294967295 child columns, its schema 1"),
+        (uv(2) + uv(1), "needed 1 bytes at offset 2"),
+        (uv(2) + uv(1) + uv(0) + b"\x3f", "flat column 0: the data ends before its last value"),
+        (
+            uv(2) + uv(1) + uv(2**32 - 1) + b"\x0f\0" + b"\1\2",
+            "flat column 2: the data ends before its last value",
+        ),
+    ],
+)
+def test_a_broken_monolithic_bucket_is_corrupt(data, message):
+    with pytest.raises(CorruptFileError, match=message):
+        bucket.open_monolithic(data, NESTED, 2, 3)
+
+
+def test_the_number_of_columns_in_a_bucket_is_the_schemas():
+    for declared in (0, 2, 2**32 - 1):
+        data = uv(declared) + uv(1) + uv(0) + b"\x3f\0"
+        opened = bucket.open_monolithic(data, NESTED, 2, 3)
+        arrays = decoded(opened, NESTED, [0, 1])
+        assert [array.to_pylist() for array in arrays] == [[None, None]] * 2
+
+
+@pytest.mark.parametrize(
+    ("slot", "message"),
+    [
+        (b"", "needed 1 bytes at offset 0"),
+        (b"\x80", "needed 1 bytes at offset 1"),
+        (uv(3), "zstd"),
+        (uv(3) + b"abc", "zstd"),
+        (uv(3) + reference.compress(b"ab", 1), "holds 2 bytes where 3 are declared"),
+        (uv(2**32 - 1) + reference.compress(b"ab", 1), "claims to hold 4294967295"),
+    ],
+)
+def test_a_broken_slot_is_corrupt(slot, message):
+    with pytest.raises(CorruptFileError, match=message):
+        bucket.decode_slot(pa.py_buffer(slot))
+
+
+def test_faults_name_their_flat_column():
+    with pytest.raises(CorruptFileError, match="flat column 1: unknown encoding"):
+        bucket.open_slots([None, b"\4\0"], FLAT, [2, 2])
+    opened = bucket.open_slots([None, b"\1\0" + sized(b"\xff")], FLAT, [2, 2])
+    with pytest.raises(CorruptFileError, match="flat column 1: a string is not UTF-8"):
+        decoded(opened, FLAT, [0, 1])
+    assert decoded(opened, FLAT, [0])[0].null_count == 2
+
+
+def test_a_column_beyond_arrows_offsets_is_unsupported():
+    opened = bucket.open_slots([None, b"\1\0" + sized(b"x" * (1 << 20))], FLAT, [2048, 2048])
+    with pytest.raises(UnsupportedError, match="exceeds 2 GiB in one row group; Arrow's offsets"):
+        decoded(opened, FLAT, [1])
+
+
+def test_nulls_in_a_column_that_is_declared_not_null_are_corrupt():
+    flat = [pa.field("a", pa.int8()), pa.field("b", pa.int8(), nullable=False)]
+    for fields in (flat, [*flat, pa.field("c", pa.list_(pa.int8()), nullable=False)]):
+        columns = columns_of(pa.schema(fields))
+        opened = bucket.open_slots([None] * columns.num_flat, columns, [2] * columns.num_flat)
+        assert decoded(opened, columns, [0])[0].null_count == 2
+        for index in range(1, len(fields)):
+            with pytest.raises(CorruptFileError, match=f"column {index} of the bucket has 2 nulls"):
+                decoded(opened, columns, [0, index])
