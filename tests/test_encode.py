@@ -65,7 +65,8 @@ def of_one(array, **limits):
     """The page of the oracle, which is also ours."""
     table = pa.table({"x": array})
     page = oracle(table["x"], **limits)
-    assert encoded(table, **limits).page(0) == content(page)
+    pages = encoded(table, **limits)  # kept: what `page` gives is a view of it
+    assert pages.page(0) == content(page)
     return page
 
 

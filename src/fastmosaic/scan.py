@@ -7,6 +7,7 @@ groups there are.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -220,8 +221,8 @@ class Scanner:
             if not self._metadata.rows_of(group):
                 arrays = [pa.array([], arrow) for arrow in types]
             while task is not None and decoded is not None and task.group == group:
-                for place, array in zip(task.part.places, decoded, strict=True):
-                    arrays[place] = array
+                for place, column in zip(task.part.places, decoded, strict=True):
+                    arrays[place] = column
                 task, decoded = next(results, (None, None))
             batches.append(pa.RecordBatch.from_arrays(arrays, schema=schema))
         return batches
@@ -233,18 +234,19 @@ class Scanner:
             if self._compression == Compression.ZSTD:
                 data = decompress(data, task.bucket.uncompressed_size)
             return buckets.open_monolithic(data, columns, task.num_rows, max(flats) + 1)
-        pages: list[bytes | None] = [None] * columns.num_flat
         offsets = task.directory.offsets
-        for flat in flats:
-            start, end = offsets[flat : flat + 2]
-            if start == end:
-                continue
-            if task.slots is not None:
+        stored = [flat for flat in flats if offsets[flat] < offsets[flat + 1]]
+        pages: list[Any] = [None] * columns.num_flat
+        if task.slots is not None:
+            for flat in stored:
                 slot = task.slots[flat]
-            else:
-                assert task.data is not None
-                slot = task.data.slice(start, end - start)
-            pages[flat] = buckets.decode_slot(slot)
+                (pages[flat],) = buckets.decode_slots(slot, array("q", [0, slot.size]))
+        else:
+            spans = array("q")
+            for flat in stored:
+                spans.extend(offsets[flat : flat + 2])
+            for flat, page in zip(stored, buckets.decode_slots(task.data, spans), strict=True):
+                pages[flat] = page
         return buckets.open_slots(pages, columns, task.directory.rows)
 
 

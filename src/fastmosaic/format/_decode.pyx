@@ -18,21 +18,19 @@ from fastmosaic.format._wire cimport (
     is_utf8, left, skip_values, uint16_t, uint32_t, uint64_t, varint, width_of,
 )
 
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.bytes cimport PyBytes_FromStringAndSize
+
 import pyarrow as pa
 
+_allocate = pa.allocate_buffer
 _import_array = pa.Array._import_from_c
 
-cdef extern from *:
-    """
-    static inline int64_t fm_retain(int64_t* refs) {
-        return __atomic_add_fetch(refs, 1, __ATOMIC_RELAXED);
-    }
-    static inline int64_t fm_drop(int64_t* refs) {
-        return __atomic_sub_fetch(refs, 1, __ATOMIC_ACQ_REL);
-    }
-    """
-    int64_t fm_retain(int64_t* refs) nogil
-    int64_t fm_drop(int64_t* refs) nogil
+cdef extern from "Python.h":
+    ctypedef struct PyObject
+    void Py_INCREF(PyObject* o)
+    void Py_DECREF(PyObject* o)
+    char* PyBytes_AsString(object o) except NULL
 
 
 # What can be wrong with a page. Faults from TOO_LARGE on are not the file's.
@@ -551,58 +549,51 @@ cdef void pack_booleans(const uint8_t* values, int64_t count, uint8_t* out) noex
 # ---- Arrow arrays
 
 
-cdef struct Block:
-    int64_t refs
-    uint8_t* data      # aligned to 64 bytes, as Arrow recommends
+# A page, and the buffer that its Arrow array will have: validity, values, strings.
+cdef struct Column:
+    Page* page
+    int64_t validity       # sizes of the parts, padded to 64 bytes
+    int64_t values
+    int64_t strings
+    Entry* entries         # of a CONST or DICT of strings
+    uint8_t* data
 
 
 cdef struct Private:
     const void* buffers[3]
-    Block* block
-
-
-cdef Block* new_block(int64_t size, bint zero) noexcept nogil:
-    # 64 bytes for the alignment, 16 for copies that overshoot.
-    cdef int64_t total = <int64_t>sizeof(Block) + size + 64 + 16
-    cdef Block* block = <Block*>(calloc(1, total) if zero else malloc(total))
-    if block != NULL:
-        block.refs = 1
-        block.data = <uint8_t*>((<uintptr_t>block + sizeof(Block) + 63) & ~<uintptr_t>63)
-    return block
+    PyObject* owner        # the pyarrow.Buffer
 
 
 cdef void release_array(ArrowArray* array) noexcept nogil:
     cdef Private* private = <Private*>array.private_data
-    if fm_drop(&private.block.refs) == 0:
-        free(private.block)
+    with gil:
+        Py_DECREF(private.owner)
     free(private)
     array.release = NULL
 
 
-cdef inline int64_t aligned(int64_t size) noexcept nogil:
-    return (size + 63) & ~<int64_t>63
-
-
-cdef int make_array(ArrowArray* array, Block* block, Page* page, const void* validity,
-                    const void* first, const void* second) noexcept nogil:
-    """Describe buffers in `block`; takes over one reference to it."""
+cdef bint make_array(ArrowArray* array, Column* column, PyObject* owner) noexcept:
+    """Describe the buffer of a column to Arrow; False without memory."""
     cdef Private* private = <Private*>malloc(sizeof(Private))
+    cdef Page* page = column.page
     if private == NULL:
-        if fm_drop(&block.refs) == 0:
-            free(block)
-        return NO_MEMORY
-    private.block = block
-    private.buffers[0] = validity
-    private.buffers[1] = first
-    private.buffers[2] = second
-    memset(array, 0, sizeof(ArrowArray))
+        return False
+    Py_INCREF(owner)
+    private.owner = owner
+    private.buffers[0] = column.data if page.rows > page.non_null else NULL
+    private.buffers[1] = column.data + column.validity
+    private.buffers[2] = column.data + column.validity + column.values
     array.length = page.rows
     array.null_count = page.rows - page.non_null
     array.n_buffers = 2 if page.kind < BINARY else 3
     array.buffers = private.buffers
     array.private_data = private
     array.release = release_array
-    return FINE
+    return True
+
+
+cdef inline int64_t aligned(int64_t size) noexcept nogil:
+    return (size + 63) & ~<int64_t>63
 
 
 cdef int64_t value_bytes(Page* page) noexcept nogil:
@@ -614,69 +605,68 @@ cdef int64_t value_bytes(Page* page) noexcept nogil:
     return page.rows * arrow_width(page.kind)
 
 
-cdef int decode_nulls(ArrowArray* array, Page* page, Block* zeros) noexcept nogil:
-    """A column of nulls: all its buffers are the same zeros."""
-    fm_retain(&zeros.refs)
-    return make_array(array, zeros, page, zeros.data, zeros.data, zeros.data)
+cdef int measure(Column* column) noexcept nogil:
+    """How large the buffer must be, from what is there, not from what is declared."""
+    cdef Page* page = column.page
+    cdef int fault
+    if page.encoding == ALL_NULL:
+        return FINE  # all such columns share one buffer of zeros
+    column.validity = aligned((page.rows + 7) // 8) if page.rows > page.non_null else 0
+    column.values = aligned(value_bytes(page))
+    if page.kind < BINARY:
+        return FINE
+    if page.rows >= MAX_OFFSET:
+        return TOO_LARGE
+    if page.encoding == PLAIN:
+        column.strings = page.data_size - page.non_null  # each has a length of a byte or more
+    else:
+        column.entries = <Entry*>malloc((page.entries + 1) * sizeof(Entry))
+        if column.entries == NULL:
+            return NO_MEMORY
+        fault = open_entries(page, column.entries)
+        if not fault:
+            fault = size_strings(page, column.entries, &column.strings)
+        if fault:
+            return fault
+    return TOO_LARGE if column.strings > MAX_OFFSET else FINE
 
 
-cdef int decode_page(ArrowArray* array, Page* page) noexcept nogil:
+cdef int fill_booleans(Page* page, uint8_t* out) noexcept nogil:
+    cdef uint8_t* dense = <uint8_t*>malloc(page.rows + 1)
+    cdef int fault
+    if dense == NULL:
+        return NO_MEMORY
+    fault = dense_fixed(page, dense)
+    if not fault:
+        if page.rows > page.non_null:
+            spread(dense, 1, page)
+        pack_booleans(dense, page.rows, out)
+    free(dense)
+    return fault
+
+
+cdef int fill(Column* column) noexcept nogil:
+    """Decode the page into the buffer."""
+    cdef Page* page = column.page
     cdef bint nulls = page.rows > page.non_null
-    cdef int64_t validity = aligned((page.rows + 7) // 8) if nulls else 0
-    cdef int64_t values = aligned(value_bytes(page)), strings = 0
-    cdef Entry* entries = NULL
-    cdef Block* block = NULL
-    cdef uint8_t* dense
+    cdef uint8_t* values = column.data + column.validity
     cdef int fault = FINE
-
-    if page.kind >= BINARY:
-        if page.rows >= MAX_OFFSET:
-            return TOO_LARGE
-        if page.encoding == PLAIN:
-            strings = page.data_size - page.non_null  # each has a length of a byte or more
-        else:
-            entries = <Entry*>malloc((page.entries + 1) * sizeof(Entry))
-            if entries == NULL:
-                return NO_MEMORY
-            fault = open_entries(page, entries)
-            if not fault:
-                fault = size_strings(page, entries, &strings)
-        if not fault and strings > MAX_OFFSET:
-            fault = TOO_LARGE
-    if not fault:
-        block = new_block(validity + values + strings, False)
-        if block == NULL:
-            fault = NO_MEMORY
-
-    if not fault:
-        if nulls:
-            fill_validity(block.data, page)
-        dense = block.data + validity
-        if page.kind >= BINARY:
-            if page.encoding == PLAIN:
-                fault = plain_strings(page, <int32_t*>dense, dense + values)
-            else:
-                lookup_strings(page, entries, <int32_t*>dense, dense + values)
-            if nulls and not fault:
-                spread_offsets(<int32_t*>dense, page)
-        elif page.kind == BOOL:
-            dense = <uint8_t*>malloc(page.rows + 1)
-            fault = dense_fixed(page, dense) if dense != NULL else NO_MEMORY
-            if not fault:
-                if nulls:
-                    spread(dense, 1, page)
-                pack_booleans(dense, page.rows, block.data + validity)
-            free(dense)
-        else:
-            fault = dense_fixed(page, dense)
-            if nulls and not fault:
-                spread(dense, arrow_width(page.kind), page)
-    free(entries)
-    if fault:
-        free(block)
+    if nulls:
+        fill_validity(column.data, page)
+    if page.kind == BOOL:
+        return fill_booleans(page, values)
+    if page.kind < BINARY:
+        fault = dense_fixed(page, values)
+        if nulls and not fault:
+            spread(values, arrow_width(page.kind), page)
         return fault
-    return make_array(array, block, page, block.data if nulls else NULL,
-                      block.data + validity, block.data + validity + values)
+    if page.encoding == PLAIN:
+        fault = plain_strings(page, <int32_t*>values, values + column.values)
+    else:
+        lookup_strings(page, column.entries, <int32_t*>values, values + column.values)
+    if nulls and not fault:
+        spread_offsets(<int32_t*>values, page)
+    return fault
 
 
 cdef class Pages:
@@ -732,24 +722,23 @@ cdef class Pages:
     def from_slots(slots, const uint8_t[::1] kinds, rows):
         """The pages in decompressed slots; None is a column of nulls, or one that is not wanted."""
         cdef Pages pages = Pages(kinds, rows)
-        cdef const uint8_t[::1] view
+        cdef Py_buffer view
         cdef Reader reader
         cdef int fault
         cdef Py_ssize_t i
         if len(slots) != pages.count:
             raise ValueError(f"{len(slots)} slots for {pages.count} columns")
-        pages._owner = slots
+        pages._owner = list(slots)
         for i, slot in enumerate(slots):
             if slot is None:
                 pages._pages[i].non_null = 0
                 continue
-            view = slot
-            if view.shape[0] == 0:
-                _fail(TRUNCATED, i)
-            reader.at = &view[0]
-            reader.end = &view[0] + view.shape[0]
-            with nogil:
-                fault = open_page(&pages._pages[i], &reader)
+            # The owner keeps the bytes in place, so the view need not be held.
+            PyObject_GetBuffer(slot, &view, PyBUF_SIMPLE)
+            reader.at = <const uint8_t*>view.buf
+            reader.end = reader.at + view.len
+            PyBuffer_Release(&view)
+            fault = open_page(&pages._pages[i], &reader)
             if fault:
                 _fail(fault, i)
         return pages
@@ -778,51 +767,71 @@ cdef class Pages:
     def decode(self, columns, types):
         """Arrow arrays of `columns`, of the Arrow `types`."""
         cdef Py_ssize_t i, k, count = len(columns)
-        cdef int64_t zero_bytes = 0
         cdef int fault = FINE
-        cdef Page* page
-        cdef Block* zeros = NULL
-        cdef ArrowArray* arrays = <ArrowArray*>calloc(count + 1, sizeof(ArrowArray))
-        cdef int64_t* wanted = <int64_t*>malloc((count + 1) * sizeof(int64_t))
+        cdef Column* column
+        cdef ArrowArray array
+        cdef Column* plan = <Column*>calloc(count + 1, sizeof(Column))
+        cdef int64_t zero_bytes = 0
+        if plan == NULL:
+            raise MemoryError
         try:
-            if arrays == NULL or wanted == NULL:
-                raise MemoryError
             for k in range(count):
                 i = columns[k]
                 self._check(i)
-                wanted[k] = i
+                plan[k].page = &self._pages[i]
             with nogil:
                 for k in range(count):
-                    page = &self._pages[wanted[k]]
-                    if page.encoding == ALL_NULL:
-                        zero_bytes = max(zero_bytes, value_bytes(page) + (page.rows + 7) // 8 + 1)
-                if zero_bytes:
-                    zeros = new_block(zero_bytes, True)
-                    if zeros == NULL:
-                        fault = NO_MEMORY
-                k = 0
-                while k < count and not fault:
-                    page = &self._pages[wanted[k]]
-                    if page.encoding == ALL_NULL:
-                        fault = decode_nulls(&arrays[k], page, zeros)
-                    else:
-                        fault = decode_page(&arrays[k], page)
-                    if not fault:
-                        k += 1
+                    fault = measure(&plan[k])
+                    if fault:
+                        break
             if fault:
-                _fail(fault, wanted[k] if k < count else -1)
+                _fail(fault, columns[k])
+
+            owners = []
+            zeros = None
+            for k in range(count):
+                column = &plan[k]
+                if column.page.encoding == ALL_NULL:
+                    zero_bytes = max(zero_bytes, value_bytes(column.page) + 64)
+                    owners.append(None)
+                else:
+                    # 16 bytes for copies that overshoot.
+                    size = column.validity + column.values + column.strings + 16
+                    owner = _allocate(size)
+                    column.data = <uint8_t*><uintptr_t>owner.address
+                    owners.append(owner)
+            if zero_bytes:
+                zeros = _allocate(zero_bytes)
+                memset(<void*><uintptr_t>zeros.address, 0, zero_bytes)
+
+            with nogil:
+                for k in range(count):
+                    if plan[k].page.encoding != ALL_NULL:
+                        fault = fill(&plan[k])
+                        if fault:
+                            break
+            if fault:
+                _fail(fault, columns[k])
+
             result = []
             for k in range(count):
-                result.append(_import_array(<uintptr_t>&arrays[k], types[k]))
+                owner = owners[k]
+                if owner is None:
+                    owner = zeros
+                    plan[k].data = <uint8_t*><uintptr_t>zeros.address
+                memset(&array, 0, sizeof(ArrowArray))
+                if not make_array(&array, &plan[k], <PyObject*>owner):
+                    raise MemoryError
+                try:
+                    result.append(_import_array(<uintptr_t>&array, types[k]))
+                finally:
+                    if array.release != NULL:
+                        array.release(&array)
             return result
         finally:
             for k in range(count):
-                if arrays != NULL and arrays[k].release != NULL:
-                    arrays[k].release(&arrays[k])
-            free(arrays)
-            free(wanted)
-            if zeros != NULL and fm_drop(&zeros.refs) == 0:
-                free(zeros)
+                free(plan[k].entries)
+            free(plan)
 
 
 class PageFault(ValueError):
@@ -839,6 +848,32 @@ cdef object _fail(int fault, int64_t column):
     if fault == TOO_LARGE:
         raise OverflowError(_FACTS[fault])
     raise PageFault(_FACTS[fault], column)
+
+
+def find_frames(const uint8_t[::1] data not None, const int64_t[::1] spans not None):
+    """Where the zstd frames are in the slots at `spans` (start, end, start, end ...) of `data`.
+
+    Gives (start, size) of each frame, and the declared sizes of the pages, as native uint64.
+    """
+    cdef Py_ssize_t i, count = spans.shape[0] // 2
+    cdef bytes frames = PyBytes_FromStringAndSize(NULL, 16 * count)
+    cdef bytes sizes = PyBytes_FromStringAndSize(NULL, 8 * count)
+    cdef uint64_t* frame = <uint64_t*>PyBytes_AsString(frames)
+    cdef uint64_t* size = <uint64_t*>PyBytes_AsString(sizes)
+    cdef Reader reader
+    cdef int64_t declared
+    for i in range(count):
+        if not 0 <= spans[2 * i] < spans[2 * i + 1] <= data.shape[0]:
+            raise ValueError(f"slot {spans[2 * i]}..{spans[2 * i + 1]} of {data.shape[0]} bytes")
+        reader.at = &data[0] + spans[2 * i]
+        reader.end = &data[0] + spans[2 * i + 1]
+        declared = varint(&reader)
+        if declared < 0:
+            raise ValueError(f"the length of the page at {spans[2 * i]} in its bucket is broken")
+        frame[2 * i] = reader.at - &data[0]
+        frame[2 * i + 1] = left(&reader)
+        size[i] = declared
+    return frames, sizes
 
 
 def offsets_of(const int32_t[::1] lengths not None, int32_t[::1] out not None):

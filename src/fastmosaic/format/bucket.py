@@ -22,9 +22,11 @@ A page is u8 encoding, u8 flags (bit 0: has nulls), then its value or entries, n
 from __future__ import annotations
 
 import struct
+from array import array
 from collections.abc import Sequence
 from enum import StrEnum
 from itertools import accumulate
+from typing import Any
 
 import pyarrow as pa
 
@@ -32,7 +34,7 @@ from ..errors import CorruptFileError, UnsupportedError
 from . import _decode
 from ._encode import EncodedPages
 from .nested import BucketColumns, assemble
-from .wire import Cursor, compress, decompress, put_varint
+from .wire import Cursor, compress_each, decompress_each, put_varint
 
 
 class Layout(StrEnum):
@@ -95,11 +97,14 @@ def _check_children(count: int, columns: BucketColumns) -> None:
         )
 
 
-def decode_slot(slot: pa.Buffer) -> bytes:
-    """The page in a slot."""
-    cursor = Cursor(slot)
-    size = cursor.varint()
-    return decompress(cursor.take(cursor.remaining), size)
+def decode_slots(data: pa.Buffer, spans: array[int]) -> Sequence[Any]:
+    """The pages in the slots at `spans` (start, end, start, end ...) of `data`, none empty."""
+    view = memoryview(data).cast("B")
+    try:
+        frames, sizes = _decode.find_frames(view, spans)
+    except ValueError as error:
+        raise CorruptFileError(str(error)) from error
+    return decompress_each(view, frames, sizes)
 
 
 def open_monolithic(
@@ -122,9 +127,7 @@ def open_monolithic(
         raise CorruptFileError(f"flat column {fault.column}: {fault}") from fault
 
 
-def open_slots(
-    slots: Sequence[bytes | None], columns: BucketColumns, rows: Sequence[int]
-) -> _decode.Pages:
+def open_slots(slots: Sequence[Any], columns: BucketColumns, rows: Sequence[int]) -> _decode.Pages:
     """The pages in decompressed slots; None where there is none, or it is not wanted."""
     try:
         return _decode.Pages.from_slots(slots, columns.kinds, rows)
@@ -159,10 +162,11 @@ def decode(
         raise CorruptFileError(f"flat column {fault.column}: {fault}") from fault
     except OverflowError as error:
         raise UnsupportedError(f"{error}; Arrow's offsets end there") from error
-    for index, array in zip(wanted, arrays, strict=True):
-        if array.null_count and not columns.is_nullable(index):
+    for index, column in zip(wanted, arrays, strict=True):
+        if column.null_count and not columns.is_nullable(index):
             raise CorruptFileError(
-                f"column {index} of the bucket has {array.null_count} nulls, but is declared not null"
+                f"column {index} of the bucket has {column.null_count} nulls, "
+                "but is declared not null"
             )
     return arrays
 
@@ -185,14 +189,18 @@ def encode_monolithic(pages: EncodedPages, num_columns: int) -> bytes:
 
 def encode_paged(pages: EncodedPages, num_columns: int, level: int, checksum: bool) -> bytes:
     """A paged bucket, its slots compressed."""
-    slots = []
+    stored = [page for page in map(pages.page, range(pages.count)) if page is not None]
+    frames = iter(compress_each(stored, level, checksum))
+    slots: list[Any] = []
+    sizes = []
     for flat in range(pages.count):
         page = pages.page(flat)
-        slot = bytearray()
+        sizes.append(0)
         if page is not None:
-            put_varint(slot, len(page))
-            slot += compress(page, level, checksum)
-        slots.append(slot)
+            length = bytearray()
+            put_varint(length, len(page))
+            frame = next(frames)
+            slots += [length, frame]
+            sizes[-1] = len(length) + len(frame)
     child_rows = [pages.num_rows(flat) for flat in range(num_columns, pages.count)]
-    directory = Directory.encode(child_rows, [len(slot) for slot in slots])
-    return b"".join([directory, *slots])
+    return b"".join([Directory.encode(child_rows, sizes), *slots])

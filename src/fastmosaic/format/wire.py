@@ -10,8 +10,9 @@ Everything that comes from a file passes `Cursor` or a kernel that checks first.
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from enum import IntEnum
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 import zstandard
@@ -106,40 +107,83 @@ class Cursor:
 _contexts = threading.local()
 
 
-def compress(data: bytes | memoryview, level: int, checksum: bool) -> bytes:
-    """`data` as one zstd frame with its content size in the header."""
-    if len(data) > MAX_BLOCK_BYTES:
-        raise UnsupportedError(
-            f"a block of {len(data)} bytes exceeds the format's limit of {MAX_BLOCK_BYTES}; "
-            "write smaller row groups"
-        )
-    key = (level, checksum)
+def _compressor(level: int, checksum: bool) -> zstandard.ZstdCompressor:
     compressors = _contexts.__dict__.setdefault("compressors", {})
-    compressor = compressors.get(key)
+    compressor = compressors.get((level, checksum))
     if compressor is None:
-        compressor = compressors[key] = zstandard.ZstdCompressor(
+        compressor = compressors[level, checksum] = zstandard.ZstdCompressor(
             level=level, write_checksum=checksum, write_content_size=True
         )
-    return compressor.compress(data)
+    return compressor
+
+
+def _decompressor() -> zstandard.ZstdDecompressor:
+    decompressor = _contexts.__dict__.get("decompressor")
+    if decompressor is None:
+        decompressor = _contexts.decompressor = zstandard.ZstdDecompressor()
+    return decompressor
+
+
+def compress(data: bytes | memoryview, level: int, checksum: bool) -> bytes:
+    """`data` as one zstd frame with its content size in the header."""
+    _check_block(len(data))
+    return _compressor(level, checksum).compress(data)
+
+
+def compress_each(blocks: Sequence[memoryview], level: int, checksum: bool) -> Sequence[Any]:
+    """Each block, none of them empty, as a zstd frame; in one call, without the GIL."""
+    if not blocks:
+        return []
+    _check_block(max(map(len, blocks)))
+    compressed: Any = _compressor(level, checksum).multi_compress_to_buffer(list(blocks))
+    return list(compressed)
+
+
+def _check_block(size: int) -> None:
+    if size > MAX_BLOCK_BYTES:
+        raise UnsupportedError(
+            f"a block of {size} bytes exceeds the format's limit of {MAX_BLOCK_BYTES}; "
+            "write smaller row groups"
+        )
 
 
 def decompress(data: bytes | memoryview, size: int) -> bytes:
     """The `size` bytes in the zstd frame `data`."""
-    limit = min(max(len(data) * MAX_EXPANSION, MIN_BLOCK_LIMIT), MAX_BLOCK_BYTES)
-    if size > limit:
-        raise CorruptFileError(
-            f"a block of {len(data)} bytes claims to hold {size}, more than the limit of {limit}"
-        )
-    decompressor = _contexts.__dict__.get("decompressor")
-    if decompressor is None:
-        decompressor = _contexts.decompressor = zstandard.ZstdDecompressor()
+    _check_declared(len(data), size)
     try:
         declared = zstandard.frame_content_size(data)
         if declared not in (-1, size):  # -1: the frame does not say
             raise CorruptFileError(f"a zstd frame holds {declared} bytes where {size} are declared")
-        result = decompressor.decompress(data, max_output_size=size, allow_extra_data=False)
+        result = _decompressor().decompress(data, max_output_size=size, allow_extra_data=False)
     except zstandard.ZstdError as error:
         raise CorruptFileError(f"zstd: {error}") from error
     if len(result) != size:
         raise CorruptFileError(f"a zstd frame holds {len(result)} bytes where {size} are declared")
     return result
+
+
+def decompress_each(data: memoryview, frames: bytes, sizes: bytes) -> Sequence[Any]:
+    """What is in the zstd frames of `data`; in one call, without the GIL.
+
+    `frames` has the start and size of each, `sizes` what they hold, in native 64-bit integers.
+    """
+    if not sizes:
+        return []
+    for frame, size in zip(
+        memoryview(frames).cast("Q")[1::2], memoryview(sizes).cast("Q"), strict=True
+    ):
+        _check_declared(frame, size)
+    try:
+        segments = zstandard.BufferWithSegments(data, frames)
+        pages: Any = _decompressor().multi_decompress_to_buffer(segments, decompressed_sizes=sizes)
+        return list(pages)
+    except (zstandard.ZstdError, ValueError) as error:
+        raise CorruptFileError(f"zstd: {error}") from error
+
+
+def _check_declared(frame: int, size: int) -> None:
+    limit = min(max(frame * MAX_EXPANSION, MIN_BLOCK_LIMIT), MAX_BLOCK_BYTES)
+    if size > limit:
+        raise CorruptFileError(
+            f"a block of {frame} bytes claims to hold {size}, more than the limit of {limit}"
+        )
