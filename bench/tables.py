@@ -10,6 +10,7 @@ _WORDS = [
     *("vehicle", "sensor", "telemetry", "engine", "battery", "pressure", "temperature", "feature"),
     *("market", "signal", "average", "minimum", "maximum", "rolling", "window", "status"),
 ]
+ROW_NUMBER = "row_number"
 
 
 def wide(num_columns: int, num_rows: int, seed: int = 7) -> pa.Table:
@@ -40,3 +41,48 @@ def wide(num_columns: int, num_rows: int, seed: int = 7) -> pa.Table:
 
     names = ["_".join(rng.choice(_WORDS, 9)) + f"_{i:06d}" for i in range(num_columns)]
     return pa.table([column(i) for i in range(num_columns)], names=names)
+
+
+def sensor(num_columns: int, num_rows: int, seed: int = 7) -> pa.Table:
+    """80 % int8, the rest int16, int32 and float64; 60 % of all values are null.
+
+    18 % of the columns are all null. Names are sorted, so that neighbours in the table are
+    neighbours in files that sort by name.
+    """
+    rng = np.random.default_rng(seed)
+    silent = set(rng.choice(num_columns, round(num_columns * 0.18), replace=False).tolist())
+
+    def values(i: int) -> tuple[pa.DataType, np.ndarray]:
+        match i % 15:
+            case 4:
+                return pa.int16(), _walk(rng, num_rows, 2**15)
+            case 9:
+                return pa.int32(), np.cumsum(rng.integers(0, 100, num_rows))
+            case 14:
+                return pa.float64(), np.round(20 + rng.standard_normal(num_rows), 2)
+            case place if place % 2:
+                return pa.int8(), _walk(rng, num_rows, 2**7)
+        return pa.int8(), rng.integers(0, rng.choice([2, 4, 16]), num_rows)
+
+    def column(i: int) -> pa.Array:
+        arrow, data = values(i)
+        if i in silent:
+            return pa.nulls(num_rows, arrow)
+        # The columns that are not all null: 0.18 + 0.82 * 0.51 = 0.6.
+        missing = rng.random(num_rows) < rng.uniform(0.22, 0.8)
+        return pa.array(data, arrow, mask=missing)
+
+    words = sorted(_WORDS)
+    names = [f"{words[i * len(words) // num_columns]}_{i:06d}" for i in range(num_columns)]
+    return pa.table([column(i) for i in range(num_columns)], names=names)
+
+
+def _walk(rng: np.random.Generator, num_rows: int, limit: int) -> np.ndarray:
+    """Values that change little from row to row, between -limit and limit."""
+    steps = np.cumsum(rng.integers(-1, 2, num_rows)) + rng.integers(-limit // 2, limit // 2)
+    return np.clip(steps, -limit, limit - 1)
+
+
+def numbered(table: pa.Table) -> pa.Table:
+    """The table with its row numbers as the first column."""
+    return table.add_column(0, ROW_NUMBER, pa.array(np.arange(table.num_rows)))

@@ -11,6 +11,7 @@ from strategies import tables
 
 from fastmosaic.errors import CorruptFileError, UnsupportedError
 from fastmosaic.format import bucket
+from fastmosaic.format._decode import Batch
 from fastmosaic.format._encode import Columns, encode
 from fastmosaic.format.bucket import Directory
 from fastmosaic.format.nested import BucketColumns, flatten
@@ -61,22 +62,28 @@ def open_monolithic(data, columns, num_rows, wanted):
     return bucket.open_monolithic(data, columns, num_rows, stop)
 
 
+def spans(*edges):
+    """Start and end of one slot after another, as the kernel takes them."""
+    return memoryview(struct.pack(f"{len(edges)}q", *edges)).cast("q")
+
+
 def open_paged(data, columns, num_rows, wanted):
     """Only with the slots of the wanted columns."""
     buffer = pa.py_buffer(data)
-    size = Directory.size(columns)
-    directory = Directory.decode(buffer.slice(0, size), columns, num_rows, len(data))
-    slots = [None] * columns.num_flat
-    for flat in bucket.flat_of(columns, wanted):
-        start, end = directory.offsets[flat : flat + 2]
-        if start < end:
-            slots[flat] = bucket.decode_slot(buffer.slice(start, end - start))
-    return bucket.open_slots(slots, columns, directory.rows)
+    front = buffer.slice(0, Directory.size(columns))
+    directory = Directory.decode(front, columns, num_rows, len(data))
+    starts, ends = directory.offsets[:-1], directory.offsets[1:]
+    stored = [flat for flat in bucket.flat_of(columns, wanted) if starts[flat] < ends[flat]]
+    edges = [edge for flat in stored for edge in (starts[flat], ends[flat])]
+    slots = dict(zip(stored, bucket.decode_slots(buffer, spans(*edges)), strict=True))
+    return bucket.open_slots(list(map(slots.get, range(columns.num_flat))), columns, directory.rows)
 
 
-def decoded(pages, columns, wanted):
+def decoded(pages, columns, wanted, num_rows):
+    batch = Batch(len(wanted))
+    bucket.decode(pages, columns, wanted, batch, range(len(wanted)))
     types = [columns.node(index).type.arrow for index in wanted]
-    return bucket.decode(pages, columns, wanted, types)
+    return batch.finish(num_rows, pa.schema([("", arrow) for arrow in types])).columns
 
 
 # Against the oracle
@@ -98,11 +105,10 @@ def test_both_layouts_are_those_of_the_oracle_and_come_back(table, rng):
     for wanted in (list(range(count)), rng.sample(range(count), rng.randrange(count + 1))):
         for data, opened in ((monolithic, open_monolithic), (paged, open_paged)):
             found = opened(data, columns, table.num_rows, wanted)
-            arrays = decoded(found, columns, wanted)
-            assert len(arrays) == len(wanted)
-            for i, array in zip(wanted, arrays, strict=True):
-                array.validate(full=True)
-                assert reference.same_array(array, table[i].combine_chunks())
+            arrays = decoded(found, columns, wanted, table.num_rows)
+            for i, column in zip(wanted, arrays, strict=True):
+                column.validate(full=True)
+                assert reference.same_array(column, table[i].combine_chunks())
 
 
 def test_a_page_may_carry_a_checksum():
@@ -111,7 +117,7 @@ def test_a_page_may_carry_a_checksum():
     data = bucket.encode_paged(pages, 1, LEVEL, checksum=True)
     assert len(data) == len(bucket.encode_paged(pages, 1, LEVEL, checksum=False)) + 4
     opened = open_paged(data, columns_of(table.schema), 9, [0])
-    assert decoded(opened, columns_of(table.schema), [0])[0].to_pylist() == ["some text"] * 9
+    assert decoded(opened, columns_of(table.schema), [0], 9)[0].to_pylist() == ["some text"] * 9
 
 
 def test_a_bucket_of_nulls_is_flags_or_a_directory_only():
@@ -194,24 +200,31 @@ def test_the_number_of_columns_in_a_bucket_is_the_schemas():
     for declared in (0, 2, 2**32 - 1):
         data = uv(declared) + uv(1) + uv(0) + b"\x3f\0"
         opened = bucket.open_monolithic(data, NESTED, 2, 3)
-        arrays = decoded(opened, NESTED, [0, 1])
-        assert [array.to_pylist() for array in arrays] == [[None, None]] * 2
+        arrays = decoded(opened, NESTED, [0, 1], 2)
+        assert [column.to_pylist() for column in arrays] == [[None, None]] * 2
 
 
 @pytest.mark.parametrize(
     ("slot", "message"),
     [
-        (b"", "needed 1 bytes at offset 0"),
-        (b"\x80", "needed 1 bytes at offset 1"),
+        (b"", "slot 3..3 of 9 bytes"),
+        (b"\x80", "the length of the page at 3 in its bucket is broken"),
         (uv(3), "zstd"),
         (uv(3) + b"abc", "zstd"),
-        (uv(3) + reference.compress(b"ab", 1), "holds 2 bytes where 3 are declared"),
+        (uv(3) + reference.compress(b"ab", 1), "decompressed 2 bytes; expected 3"),
         (uv(2**32 - 1) + reference.compress(b"ab", 1), "claims to hold 4294967295"),
     ],
 )
 def test_a_broken_slot_is_corrupt(slot, message):
+    data = pa.py_buffer(b"abc" + slot + b"after.")
     with pytest.raises(CorruptFileError, match=message):
-        bucket.decode_slot(pa.py_buffer(slot))
+        bucket.decode_slots(data, spans(3, 3 + len(slot)))
+
+
+@pytest.mark.parametrize("span", [(-1, 2), (2, 1), (0, 4)])
+def test_a_slot_outside_of_the_bucket_is_corrupt(span):
+    with pytest.raises(CorruptFileError, match=r"slot -?\d\.\.\d of 3 bytes"):
+        bucket.decode_slots(pa.py_buffer(b"abc"), spans(*span))
 
 
 def test_faults_name_their_flat_column():
@@ -219,22 +232,11 @@ def test_faults_name_their_flat_column():
         bucket.open_slots([None, b"\4\0"], FLAT, [2, 2])
     opened = bucket.open_slots([None, b"\1\0" + sized(b"\xff")], FLAT, [2, 2])
     with pytest.raises(CorruptFileError, match="flat column 1: a string is not UTF-8"):
-        decoded(opened, FLAT, [0, 1])
-    assert decoded(opened, FLAT, [0])[0].null_count == 2
+        decoded(opened, FLAT, [0, 1], 2)
+    assert decoded(opened, FLAT, [0], 2)[0].null_count == 2
 
 
 def test_a_column_beyond_arrows_offsets_is_unsupported():
     opened = bucket.open_slots([None, b"\1\0" + sized(b"x" * (1 << 20))], FLAT, [2048, 2048])
     with pytest.raises(UnsupportedError, match="exceeds 2 GiB in one row group; Arrow's offsets"):
-        decoded(opened, FLAT, [1])
-
-
-def test_nulls_in_a_column_that_is_declared_not_null_are_corrupt():
-    flat = [pa.field("a", pa.int8()), pa.field("b", pa.int8(), nullable=False)]
-    for fields in (flat, [*flat, pa.field("c", pa.list_(pa.int8()), nullable=False)]):
-        columns = columns_of(pa.schema(fields))
-        opened = bucket.open_slots([None] * columns.num_flat, columns, [2] * columns.num_flat)
-        assert decoded(opened, columns, [0])[0].null_count == 2
-        for index in range(1, len(fields)):
-            with pytest.raises(CorruptFileError, match=f"column {index} of the bucket has 2 nulls"):
-                decoded(opened, columns, [0, index])
+        decoded(opened, FLAT, [1], 2048)

@@ -343,7 +343,7 @@ def test_any_bytes_of_a_bucket_are_refused_or_read(type, bucket, rows):
     assert_as_the_oracle(forge(bucket, a(descriptor), rows=rows))
 
 
-@given(types(2), st.binary(max_size=40), st.integers(1, 20))
+@given(types(2), st.binary(min_size=1, max_size=40), st.integers(1, 20))
 def test_any_bytes_of_a_page_are_refused_or_read(type, content, rows):
     num_children = len(reference.flatten_type(type)) - 1
     header = struct.pack("<H", num_children) + bytes(4 * num_children) if num_children else b""
@@ -523,6 +523,9 @@ DAMAGED = {
     "half a frame": forge(
         zstandard.compress(raw("0000 00000007 00000008"))[:-3], raw_size=10, compression=1
     ),
+    "bytes after a frame": forge(
+        zstandard.compress(raw("0000 00000007 00000008")) + b"more", raw_size=10, compression=1
+    ),
     # a paged bucket
     "pages without compression": forge(paged(page("0000 00000007 00000008")), raw_size=0),
     "a bucket smaller than its directory": forge(b"\0\0", raw_size=0, compression=1),
@@ -542,6 +545,13 @@ DAMAGED = {
     "a page of another size": forge(
         paged(uv(11) + page("0000 00000007 00000008")[1:]), raw_size=0, compression=1
     ),
+    "a page that says it has no bytes": forge(
+        paged(uv(0) + page("0000 00000007 00000008")[1:]), raw_size=0, compression=1
+    ),
+    "bytes after the frame of a page": forge(
+        paged(page("0000 00000007 00000008") + b"more"), raw_size=0, compression=1
+    ),
+    "a slot without a frame": forge(paged(uv(10)), raw_size=0, compression=1),
     "a page that is not UTF-8": forge(
         paged(page("0000 0161 01ff")), a(TEXT), raw_size=0, compression=1
     ),
@@ -675,6 +685,13 @@ HOSTILE = {
     "bytes in a page": lambda: forge(
         paged(uv(HUGE) + page("0000 00000007 00000008")[1:]), raw_size=0, compression=1
     ),
+    "bytes in a page that says it has none": lambda: forge(
+        paged(uv(0) + zstd_bomb()), raw_size=0, compression=1
+    ),
+    "bytes in a frame of a page": lambda: forge(
+        paged(uv(10) + raw("28b52ffd e0 ffffffffffffff00 010000")), raw_size=0, compression=1
+    ),
+    "a page of no bytes": lambda: forge(paged(page("")), raw_size=0, compression=1),
     "bytes in the schema": lambda: forge(compression=1).replace(
         struct.pack(">I", 9), struct.pack(">I", HUGE)
     ),

@@ -3,6 +3,7 @@
 import gc
 import random
 import struct
+from itertools import pairwise
 
 import pyarrow as pa
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import given, strategies as st
 from reference import ALL_NULL, CONST, DICT, PLAIN, sized, uv
 from strategies import array_of, scalar_types, tables
 
-from fastmosaic.format._decode import PageFault, Pages, offsets_of
+from fastmosaic.format._decode import Batch, PageFault, Pages, find_frames, offsets_of
 from fastmosaic.format.types import ColumnType, Kind
 
 TYPES = [
@@ -485,6 +486,141 @@ def test_arrays_outlive_what_they_came_from():
         part.validate(full=True)
         assert part.equals(array.slice(150))
     del garbage
+
+
+# Record batches
+
+INT8, STRING = pa.int8(), pa.string()
+SCHEMA = pa.schema([("a", INT8), ("b", STRING), ("c", INT8)])
+
+
+def small_pages():
+    return Pages.from_slots([b"\0\0\1\2", None, b"\1\1\7\2"], kinds_of(SCHEMA.types), [2, 2, 2])
+
+
+def test_columns_of_a_batch_come_from_several_places():
+    batch = Batch(3)
+    small_pages().decode_into([0], batch, [2])
+    batch.put(1, pa.array(["x", None]))
+    small_pages().decode_into([2], batch, [0])
+    assert [batch.null_count(place) for place in range(3)] == [1, 1, 0]
+    finished = batch.finish(2, SCHEMA)
+    del batch
+    gc.collect()
+    finished.validate(full=True)
+    assert finished.to_pydict() == {"a": [7, None], "b": ["x", None], "c": [1, 2]}
+
+
+@given(table=tables(min_columns=1, max_columns=10, column_types=scalar_types()))
+def test_a_batch_is_what_its_pages_are(table):
+    columns = [reference.serialize(column.combine_chunks()) for column in table.columns]
+    slots = [content(reference.encode_page(rows, possible_encodings(rows)[-1])) for rows in columns]
+    count, types = table.num_columns, table.schema.types
+    pages = Pages.from_slots(slots, kinds_of(types), [table.num_rows] * count)
+    batch = Batch(count)
+    pages.decode_into(range(count), batch, range(count))
+    assert [batch.null_count(i) for i in range(count)] == [c.null_count for c in table.columns]
+    finished = batch.finish(table.num_rows, table.schema)
+    for array, column in zip(finished.columns, table.columns, strict=True):
+        assert reference.same_array(checked(array), column.combine_chunks())
+
+
+def test_large_columns_do_not_share_their_memory():
+    count = 1 << 18
+    pages = Pages.from_slots(
+        [b"\1\0" + bytes(7) + b"\5"] * 3, kinds_of([pa.int64()] * 3), [count] * 3
+    )
+    arrays = pages.decode(range(3), [pa.int64()] * 3)
+    starts = sorted(array.buffers()[1].address for array in arrays)
+    assert all(after - before >= 8 * count for before, after in pairwise(starts))
+    assert all(array.equals(pa.repeat(pa.scalar(5, pa.int64()), count)) for array in arrays)
+
+
+def test_a_batch_without_columns():
+    assert Batch(0).finish(7, pa.schema([])).num_rows == 7
+
+
+@pytest.mark.parametrize("place", [-1, 3])
+def test_a_place_that_is_not_there(place):
+    batch = Batch(3)
+    with pytest.raises(IndexError, match=f"place {place} of 3"):
+        small_pages().decode_into([0], batch, [place])
+    with pytest.raises(IndexError, match=f"place {place} of 3"):
+        batch.put(place, pa.array([1]))
+    with pytest.raises(IndexError, match=f"place {place} of 3"):
+        batch.null_count(place)
+
+
+def test_a_place_is_taken_once():
+    batch = Batch(3)
+    batch.put(0, pa.array([1, 2], INT8))
+    with pytest.raises(ValueError, match="place 0 is taken"):
+        batch.put(0, pa.array([1, 2], INT8))
+    with pytest.raises(ValueError, match="place 0 is taken"):
+        small_pages().decode_into([0, 2], batch, [1, 0])
+
+
+def test_a_batch_is_finished_once_and_whole():
+    batch = Batch(3)
+    small_pages().decode_into([0, 1], batch, [0, 1])
+    with pytest.raises(ValueError, match="column 2 is missing, or does not have 2 rows"):
+        batch.finish(2, SCHEMA)
+    small_pages().decode_into([2], batch, [2])
+    with pytest.raises(ValueError, match="column 0 is missing, or does not have 3 rows"):
+        batch.finish(3, SCHEMA)
+    finished = batch.finish(2, SCHEMA)
+    with pytest.raises(ValueError, match="the batch was taken over before"):
+        batch.finish(2, SCHEMA)
+    assert finished.num_rows == 2
+
+
+def test_a_fault_leaves_the_batch_as_it_was():
+    batch = Batch(2)
+    pages = Pages.from_slots([b"\0\0\1", b"\0\0\1\xff"], kinds_of([INT8, STRING]), [1, 1])
+    with pytest.raises(PageFault, match="not UTF-8") as caught:
+        pages.decode_into([0, 1], batch, [0, 1])
+    assert caught.value.column == 1
+    pages.decode_into([0], batch, [0])
+    batch.put(1, pa.array(["x"]))
+    assert batch.finish(1, pa.schema([("a", INT8), ("b", STRING)])).to_pylist() == [
+        {"a": 1, "b": "x"}
+    ]
+
+
+def test_a_batch_that_is_never_finished():
+    batch = Batch(3)
+    small_pages().decode_into([0, 1], batch, [0, 1])
+    batch.put(2, pa.array([1, 2], INT8))
+    del batch
+    gc.collect()
+
+
+# Slots
+
+
+def spans(*edges):
+    """Start and end of one slot after another, as the kernel takes them."""
+    return memoryview(struct.pack(f"{len(edges)}q", *edges)).cast("q")
+
+
+def test_frames_of_slots():
+    data = b"..\5abc\x80\2de"
+    frames, sizes = find_frames(data, spans(2, 6, 6, 10))
+    assert struct.unpack("4Q", frames) == (3, 3, 8, 2)
+    assert struct.unpack("2Q", sizes) == (5, 256)
+    assert find_frames(data, spans()) == (b"", b"")
+
+
+@pytest.mark.parametrize("slot", [b"\x80", b"\xff\xff\xff\xff\x1f", b"\x80" * 6])
+def test_a_slot_whose_length_is_broken(slot):
+    with pytest.raises(ValueError, match="the length of the page at 1 in its bucket is broken"):
+        find_frames(b"." + slot, spans(1, 1 + len(slot)))
+
+
+@pytest.mark.parametrize("span", [(-1, 1), (1, 1), (2, 1), (0, 4), (3, 4)])
+def test_a_slot_outside_of_the_data(span):
+    with pytest.raises(ValueError, match="slot {}..{} of 3 bytes".format(*span)):
+        find_frames(b"abc", spans(*span))
 
 
 # Offsets

@@ -1,5 +1,6 @@
 """Integers, the cursor and compressed blocks: at every boundary, cut off, and damaged."""
 
+import struct
 import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 
@@ -14,7 +15,9 @@ from fastmosaic.format.wire import (
     MAX_BLOCK_BYTES,
     Cursor,
     compress,
+    compress_each,
     decompress,
+    decompress_each,
     put_bytes,
     put_varint,
 )
@@ -188,8 +191,11 @@ def test_a_block_of_one_value_may_expand_far():
 
 
 def test_a_block_beyond_the_limit_is_not_written():
+    block = memoryview(bytes(MAX_BLOCK_BYTES + 1))
     with pytest.raises(UnsupportedError, match="a block of 536870913 bytes exceeds the format's"):
-        compress(bytes(MAX_BLOCK_BYTES + 1), 1, checksum=False)
+        compress(block, 1, checksum=False)
+    with pytest.raises(UnsupportedError, match="a block of 536870913 bytes exceeds the format's"):
+        compress_each([memoryview(b"small"), block], 1, checksum=False)
 
 
 def test_threads_compress_at_once():
@@ -200,3 +206,68 @@ def test_threads_compress_at_once():
 
     with ThreadPoolExecutor(4) as pool:
         assert list(pool.map(there_and_back, contents)) == contents
+
+
+# Several blocks at once
+
+
+def decompressed(*frames):
+    """What is in frames that lie one after another, each given with its declared size."""
+    data, places = b"", []
+    for frame, _size in frames:
+        places += [len(data), len(frame)]
+        data += frame
+    sizes = [size for _frame, size in frames]
+    packed = (struct.pack(f"{len(numbers)}Q", *numbers) for numbers in (places, sizes))
+    return list(map(bytes, decompress_each(memoryview(data), *packed)))
+
+
+@given(st.lists(st.binary(min_size=1, max_size=300), max_size=5), st.booleans())
+def test_blocks_at_once_are_as_one_by_one(contents, checksum):
+    frames = [bytes(frame) for frame in compress_each(list(map(memoryview, contents)), 1, checksum)]
+    assert frames == [compress(content, 1, checksum) for content in contents]
+    sizes = map(len, contents)
+    assert decompressed(*zip(frames, sizes, strict=True)) == contents
+
+
+FRAME = compress(CONTENT, 1, checksum=True)
+
+
+@pytest.mark.parametrize(
+    ("frame", "size"),
+    [
+        (b"", 768),
+        (b"not a frame", 768),
+        (FRAME[:4], 768),
+        (FRAME[:-5], 768),
+        (FRAME[:-1], 768),
+        (FRAME[:-1] + bytes([FRAME[-1] ^ 1]), 768),
+        (FRAME, 767),
+        (FRAME, 769),
+        (zstandard.ZstdCompressor(write_content_size=False).compress(CONTENT), 767),
+        (zstandard.ZstdCompressor(write_content_size=False).compress(CONTENT), 769),
+    ],
+)
+def test_one_broken_block_of_several_is_corrupt(frame, size):
+    with pytest.raises(CorruptFileError, match="zstd"):
+        decompressed((FRAME, 768), (frame, size), (FRAME, 768))
+
+
+def test_bytes_after_one_block_of_several_are_corrupt():
+    for extra in (b"\0", FRAME):
+        with pytest.raises(CorruptFileError, match="zstd"):
+            decompressed((FRAME + extra, 768))
+
+
+def test_a_huge_declared_size_of_one_block_is_refused():
+    with pytest.raises(CorruptFileError, match="claims to hold 4294967295, more than"):
+        decompressed((FRAME, 768), (FRAME, 2**32 - 1))
+
+
+def test_a_block_that_is_declared_empty_is_corrupt():
+    with pytest.raises(CorruptFileError, match="0"):
+        decompressed((FRAME, 0))
+    # With this frame zstandard frees its memory twice, which ends the process: only a check
+    # before the call helps.
+    with pytest.raises(CorruptFileError, match="0"):
+        decompressed((compress(b"", 1, checksum=False), 0))

@@ -9,7 +9,7 @@ import pyarrow as pa
 from pyarrow import types as arrow_types
 
 from .errors import SchemaMismatchError, UnsupportedError
-from .format.types import is_view, storage_type
+from .format.types import is_simple, is_view, storage_type
 
 # Arrow's 32-bit offsets end at 2 GiB, so larger batches are converted in halves.
 MAX_CONVERTED_BYTES: Final = 1 << 30
@@ -17,6 +17,8 @@ MAX_CONVERTED_BYTES: Final = 1 << 30
 
 def stored_schema(schema: pa.Schema) -> pa.Schema:
     """The schema of the file that holds tables of `schema`, without metadata."""
+    if all(is_simple(field.type) and field.metadata is None for field in schema):
+        return schema.remove_metadata() if schema.metadata else schema
     fields = []
     for field in schema:
         try:

@@ -244,7 +244,10 @@ class MosaicFile:
         expression = filtering.to_expression(filters)
         with located(self._source.name):
             names = filtering.columns_of(
-                expression, self._names_in, lambda name: self._schema.field(self._position(name))
+                expression,
+                self._names_in,
+                lambda name: self._schema.field(self._position(name)),
+                self._schema.names,
             )
         asked = [self._position(name) for name in names]
         extra = [position for position in asked if position not in set(wanted)]

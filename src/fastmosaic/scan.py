@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from .errors import CorruptFileError, MosaicError
 from .format import bucket as buckets
-from .format._decode import Pages
+from .format._decode import Batch, Pages
 from .format.bucket import Directory, Layout
 from .format.metadata import Bucket, FileMetaData
 from .format.nested import BucketColumns
@@ -30,8 +30,8 @@ from .threads import map_in_order
 # the slots then. On a local disk a read costs microseconds, elsewhere many milliseconds.
 WHOLE_BUCKET_BYTES_LOCAL: Final = 64 << 10
 WHOLE_BUCKET_BYTES_REMOTE: Final = 1 << 20
-# Below this there is nothing to win from threads.
-MIN_THREADED_BYTES: Final = 128 << 10
+# Compressed bytes below which threads would wait for each other more than they decode.
+MIN_THREADED_BYTES: Final = 1 << 20
 # Columns of a paged bucket that one thread decodes at a time.
 MAX_TASK_COLUMNS: Final = 128
 
@@ -108,14 +108,16 @@ class Scanner:
             if not positions:
                 return [_rows_without_columns(self._metadata.rows_of(group)) for group in groups]
             parts = self._parts(positions)
+            distinct = list(dict.fromkeys(groups))  # one may be asked for more than once
             tasks = [
                 task
-                for group in groups
+                for group in distinct
                 if self._metadata.rows_of(group)
                 for task in self._tasks(group, parts)
             ]
             self._fetch(tasks, use_threads)
-            return self._decode(tasks, schema, groups, use_threads)
+            batches = self._decode(tasks, schema, distinct, use_threads)
+            return [batches[group] for group in groups]
 
     def _parts(self, positions: Sequence[int]) -> list[_Part]:
         places: dict[int, list[int]] = {}
@@ -195,37 +197,43 @@ class Scanner:
         schema: pa.Schema,
         groups: Sequence[int],
         use_threads: bool,
-    ) -> list[pa.RecordBatch]:
-        types = schema.types
+    ) -> dict[int, pa.RecordBatch]:
         budget = _Budget(sum(map(self._metadata.bytes_of, groups)))
+        batches = {group: Batch(len(schema)) for group in groups}
 
-        def decode(task: _Task) -> list[pa.Array]:
+        def decode(task: _Task) -> None:
             with located(task.place):
                 part = task.part
                 pages = self._pages(task)
                 budget.spend(pages.expansion(part.flat))
-                return buckets.decode(
-                    pages, part.columns, part.wanted, [types[place] for place in part.places]
-                )
+                buckets.decode(pages, part.columns, part.wanted, batches[task.group], part.places)
 
         threaded = (
             use_threads
             and len(tasks) > 1
             and sum(task.bucket.compressed_size for task in tasks) >= MIN_THREADED_BYTES
         )
-        results = zip(tasks, map_in_order(decode, tasks, threaded), strict=True)
-        batches = []
-        task, decoded = next(results, (None, None))
-        for group in groups:
-            arrays = [None] * len(types)
-            if not self._metadata.rows_of(group):
-                arrays = [pa.array([], arrow) for arrow in types]
-            while task is not None and decoded is not None and task.group == group:
-                for place, column in zip(task.part.places, decoded, strict=True):
-                    arrays[place] = column
-                task, decoded = next(results, (None, None))
-            batches.append(pa.RecordBatch.from_arrays(arrays, schema=schema))
-        return batches
+        for _ in map_in_order(decode, tasks, threaded):
+            pass
+        required = [place for place, field in enumerate(schema) if not field.nullable]
+        return {
+            group: self._finish(group, batch, schema, required) for group, batch in batches.items()
+        }
+
+    def _finish(
+        self, group: int, batch: Batch, schema: pa.Schema, required: Sequence[int]
+    ) -> pa.RecordBatch:
+        num_rows = self._metadata.rows_of(group)
+        if num_rows == 0:
+            return pa.RecordBatch.from_pylist([], schema=schema)
+        for place in required:
+            nulls = batch.null_count(place)
+            if nulls:
+                raise CorruptFileError(
+                    f"row group {group}: column {schema.names[place]!r} has {nulls} nulls, "
+                    "but is declared not null"
+                )
+        return batch.finish(num_rows, schema)
 
     def _pages(self, task: _Task) -> Pages:
         columns, flats = task.part.columns, task.part.flat

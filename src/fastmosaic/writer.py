@@ -41,6 +41,10 @@ _SMALL_BATCH_ROWS: Final = 1024
 _MAX_SMALL_BATCHES: Final = 32
 
 
+# Bytes of values below which threads would wait for each other more than they encode.
+_MIN_THREADED_BYTES: Final = 4 << 20
+
+
 @dataclass(slots=True)
 class _Pending:
     """A batch that waits for its row group to fill."""
@@ -323,8 +327,9 @@ class MosaicWriter:
         batches = [pending.columns for pending in self._pending]
         buckets = []
         jobs = self._buckets if self._stored.names else []
+        threaded = self._use_threads and self._buffered >= _MIN_THREADED_BYTES
         for data, uncompressed, measured in map_in_order(
-            partial(self._encode_bucket, batches), jobs, self._use_threads
+            partial(self._encode_bucket, batches), jobs, threaded
         ):
             buckets.append(Bucket(self._sink.tell(), len(data), uncompressed))
             self._sink.write(data)

@@ -25,11 +25,13 @@ import pyarrow as pa
 
 _allocate = pa.allocate_buffer
 _import_array = pa.Array._import_from_c
+_import_batch = pa.RecordBatch._import_from_c
 
 cdef extern from "Python.h":
     ctypedef struct PyObject
-    void Py_INCREF(PyObject* o)
-    void Py_DECREF(PyObject* o)
+    int Py_IsInitialized() nogil
+    void Py_XINCREF(PyObject* o)
+    void Py_XDECREF(PyObject* o)
     char* PyBytes_AsString(object o) except NULL
 
 
@@ -64,6 +66,9 @@ _FACTS = (
 )
 
 cdef int64_t MAX_OFFSET = 2147483647
+cdef int64_t OVERSHOOT = 16  # bytes that short copies may write too many
+# Columns that take no more than this together share one piece of memory.
+cdef int64_t MAX_SHARED_BYTES = 1 << 20
 cdef int BLOCK = 1024  # indices unpacked at a time: they stay in the first-level cache
 
 
@@ -554,9 +559,16 @@ cdef struct Column:
     Page* page
     int64_t validity       # sizes of the parts, padded to 64 bytes
     int64_t values
-    int64_t strings
+    int64_t size           # of all parts, and some more for copies that overshoot
     Entry* entries         # of a CONST or DICT of strings
     uint8_t* data
+    PyObject* owner        # the pyarrow.Buffer that `data` is in
+    ArrowArray* array      # what becomes of it
+
+
+cdef struct Root:
+    ArrowArray* children
+    ArrowArray** pointers
 
 
 cdef struct Private:
@@ -566,20 +578,22 @@ cdef struct Private:
 
 cdef void release_array(ArrowArray* array) noexcept nogil:
     cdef Private* private = <Private*>array.private_data
-    with gil:
-        Py_DECREF(private.owner)
+    if Py_IsInitialized():  # an array may outlive the interpreter
+        with gil:
+            Py_XDECREF(private.owner)
     free(private)
     array.release = NULL
 
 
-cdef bint make_array(ArrowArray* array, Column* column, PyObject* owner) noexcept:
+cdef bint make_array(Column* column) noexcept:
     """Describe the buffer of a column to Arrow; False without memory."""
     cdef Private* private = <Private*>malloc(sizeof(Private))
     cdef Page* page = column.page
+    cdef ArrowArray* array = column.array
     if private == NULL:
         return False
-    Py_INCREF(owner)
-    private.owner = owner
+    private.owner = column.owner
+    column.owner = NULL
     private.buffers[0] = column.data if page.rows > page.non_null else NULL
     private.buffers[1] = column.data + column.validity
     private.buffers[2] = column.data + column.validity + column.values
@@ -608,27 +622,28 @@ cdef int64_t value_bytes(Page* page) noexcept nogil:
 cdef int measure(Column* column) noexcept nogil:
     """How large the buffer must be, from what is there, not from what is declared."""
     cdef Page* page = column.page
-    cdef int fault
+    cdef int64_t strings = 0
+    cdef int fault = FINE
     if page.encoding == ALL_NULL:
         return FINE  # all such columns share one buffer of zeros
     column.validity = aligned((page.rows + 7) // 8) if page.rows > page.non_null else 0
     column.values = aligned(value_bytes(page))
-    if page.kind < BINARY:
-        return FINE
-    if page.rows >= MAX_OFFSET:
-        return TOO_LARGE
-    if page.encoding == PLAIN:
-        column.strings = page.data_size - page.non_null  # each has a length of a byte or more
-    else:
-        column.entries = <Entry*>malloc((page.entries + 1) * sizeof(Entry))
-        if column.entries == NULL:
-            return NO_MEMORY
-        fault = open_entries(page, column.entries)
-        if not fault:
-            fault = size_strings(page, column.entries, &column.strings)
-        if fault:
-            return fault
-    return TOO_LARGE if column.strings > MAX_OFFSET else FINE
+    if page.kind >= BINARY:
+        if page.rows >= MAX_OFFSET:
+            return TOO_LARGE
+        if page.encoding == PLAIN:
+            strings = page.data_size - page.non_null  # each has a length of a byte or more
+        else:
+            column.entries = <Entry*>malloc((page.entries + 1) * sizeof(Entry))
+            if column.entries == NULL:
+                return NO_MEMORY
+            fault = open_entries(page, column.entries)
+            if not fault:
+                fault = size_strings(page, column.entries, &strings)
+        if not fault and strings > MAX_OFFSET:
+            fault = TOO_LARGE
+    column.size = aligned(column.validity + column.values + strings + OVERSHOOT)
+    return fault
 
 
 cdef int fill_booleans(Page* page, uint8_t* out) noexcept nogil:
@@ -651,6 +666,8 @@ cdef int fill(Column* column) noexcept nogil:
     cdef bint nulls = page.rows > page.non_null
     cdef uint8_t* values = column.data + column.validity
     cdef int fault = FINE
+    if page.encoding == ALL_NULL:
+        return FINE
     if nulls:
         fill_validity(column.data, page)
     if page.kind == BOOL:
@@ -766,12 +783,20 @@ cdef class Pages:
 
     def decode(self, columns, types):
         """Arrow arrays of `columns`, of the Arrow `types`."""
+        cdef Py_ssize_t k
+        cdef Batch batch = Batch(len(columns))
+        self.decode_into(columns, batch, range(len(columns)))
+        result = []
+        for k in range(batch.count):
+            result.append(_import_array(<uintptr_t>&batch._root.children[k], types[k]))
+        return result
+
+    def decode_into(self, columns, Batch batch not None, places):
+        """Decode `columns`, and put them into `batch`, at their `places`."""
         cdef Py_ssize_t i, k, count = len(columns)
         cdef int fault = FINE
-        cdef Column* column
-        cdef ArrowArray array
+        cdef int64_t total = 0
         cdef Column* plan = <Column*>calloc(count + 1, sizeof(Column))
-        cdef int64_t zero_bytes = 0
         if plan == NULL:
             raise MemoryError
         try:
@@ -779,59 +804,132 @@ cdef class Pages:
                 i = columns[k]
                 self._check(i)
                 plan[k].page = &self._pages[i]
+                i = places[k]
+                batch._check(i)
+                plan[k].array = &batch._root.children[i]
             with nogil:
                 for k in range(count):
                     fault = measure(&plan[k])
                     if fault:
                         break
+                    total += plan[k].size
             if fault:
                 _fail(fault, columns[k])
-
-            owners = []
-            zeros = None
-            for k in range(count):
-                column = &plan[k]
-                if column.page.encoding == ALL_NULL:
-                    zero_bytes = max(zero_bytes, value_bytes(column.page) + 64)
-                    owners.append(None)
-                else:
-                    # 16 bytes for copies that overshoot.
-                    size = column.validity + column.values + column.strings + 16
-                    owner = _allocate(size)
-                    column.data = <uint8_t*><uintptr_t>owner.address
-                    owners.append(owner)
-            if zero_bytes:
-                zeros = _allocate(zero_bytes)
-                memset(<void*><uintptr_t>zeros.address, 0, zero_bytes)
-
+            self._allocate(plan, count, total)
             with nogil:
                 for k in range(count):
-                    if plan[k].page.encoding != ALL_NULL:
-                        fault = fill(&plan[k])
-                        if fault:
-                            break
+                    fault = fill(&plan[k])
+                    if fault:
+                        break
             if fault:
                 _fail(fault, columns[k])
-
-            result = []
             for k in range(count):
-                owner = owners[k]
-                if owner is None:
-                    owner = zeros
-                    plan[k].data = <uint8_t*><uintptr_t>zeros.address
-                memset(&array, 0, sizeof(ArrowArray))
-                if not make_array(&array, &plan[k], <PyObject*>owner):
+                if not make_array(&plan[k]):
                     raise MemoryError
-                try:
-                    result.append(_import_array(<uintptr_t>&array, types[k]))
-                finally:
-                    if array.release != NULL:
-                        array.release(&array)
-            return result
         finally:
             for k in range(count):
+                Py_XDECREF(plan[k].owner)
                 free(plan[k].entries)
             free(plan)
+
+    cdef int _allocate(self, Column* plan, Py_ssize_t count, int64_t total) except -1:
+        """Give each column its memory: its own, a share where all is little, or the zeros."""
+        cdef Py_ssize_t k
+        cdef int64_t zero_bytes = 0, at = 0
+        cdef bint share = total <= MAX_SHARED_BYTES
+        shared = _allocate(total) if share and total else None
+        for k in range(count):
+            if plan[k].page.encoding == ALL_NULL:
+                zero_bytes = max(zero_bytes, value_bytes(plan[k].page) + 64)
+            elif share:
+                own(&plan[k], shared, at)
+                at += plan[k].size
+            else:
+                own(&plan[k], _allocate(plan[k].size), 0)
+        if zero_bytes:
+            shared = _allocate(zero_bytes)
+            memset(<void*><uintptr_t>shared.address, 0, zero_bytes)
+            for k in range(count):
+                if plan[k].page.encoding == ALL_NULL:
+                    own(&plan[k], shared, 0)
+        return 0
+
+
+cdef int own(Column* column, buffer, int64_t at) except -1:
+    column.owner = <PyObject*>buffer
+    Py_XINCREF(column.owner)
+    column.data = <uint8_t*><uintptr_t>buffer.address + at
+    return 0
+
+
+cdef void release_root(ArrowArray* root) noexcept nogil:
+    cdef int64_t i
+    for i in range(root.n_children):
+        if root.children[i].release != NULL:
+            root.children[i].release(root.children[i])
+    free(root.private_data)
+    root.release = NULL
+
+
+cdef class Batch:
+    """The columns of a record batch, put in one by one, by any thread; then Arrow takes them over."""
+
+    cdef ArrowArray _array
+    cdef Root _root
+    cdef readonly Py_ssize_t count
+
+    def __cinit__(self, Py_ssize_t count):
+        cdef Py_ssize_t i
+        cdef char* memory
+        self.count = count
+        memset(&self._array, 0, sizeof(ArrowArray))
+        # One piece of memory for the children, the pointers to them, and the one buffer.
+        memory = <char*>calloc(1, (count + 1) * (sizeof(ArrowArray) + sizeof(void*)))
+        if memory == NULL:
+            raise MemoryError
+        self._root.children = <ArrowArray*>memory
+        self._root.pointers = <ArrowArray**>(memory + count * sizeof(ArrowArray))
+        for i in range(count):
+            self._root.pointers[i] = &self._root.children[i]
+        self._array.n_buffers = 1
+        self._array.buffers = <const void**>(self._root.pointers + count)
+        self._array.n_children = count
+        self._array.children = self._root.pointers
+        self._array.private_data = memory
+        self._array.release = release_root
+
+    def __dealloc__(self):
+        if self._array.release != NULL:
+            self._array.release(&self._array)
+
+    cdef int _check(self, Py_ssize_t place) except -1:
+        if not 0 <= place < self.count:
+            raise IndexError(f"place {place} of {self.count}")
+        if self._root.children[place].release != NULL:
+            raise ValueError(f"place {place} is taken")
+        return 0
+
+    def put(self, Py_ssize_t place, array):
+        """Put in an array that is there already."""
+        self._check(place)
+        array._export_to_c(<uintptr_t>&self._root.children[place])
+
+    def null_count(self, Py_ssize_t place):
+        """The number of nulls in a column."""
+        if not 0 <= place < self.count:
+            raise IndexError(f"place {place} of {self.count}")
+        return self._root.children[place].null_count
+
+    def finish(self, int64_t num_rows, schema):
+        """The record batch. All columns must be there, and have so many rows."""
+        cdef Py_ssize_t i
+        if self._array.release == NULL:
+            raise ValueError("the batch was taken over before")
+        for i in range(self.count):
+            if self._root.children[i].release == NULL or self._root.children[i].length != num_rows:
+                raise ValueError(f"column {i} is missing, or does not have {num_rows} rows")
+        self._array.length = num_rows
+        return _import_batch(<uintptr_t>&self._array, schema)
 
 
 class PageFault(ValueError):
@@ -848,6 +946,35 @@ cdef object _fail(int fault, int64_t column):
     if fault == TOO_LARGE:
         raise OverflowError(_FACTS[fault])
     raise PageFault(_FACTS[fault], column)
+
+
+cdef int64_t frame_size(const uint8_t* frame, int64_t size) noexcept nogil:
+    """Bytes of the zstd frame at the front of `frame`, or -1 if it does not end there.
+
+    magic, u8 descriptor, [u8 window], [dictionary id], [content size], blocks, [u32 checksum];
+    a block is u24le (bit 0: last, bits 1-2: type, then its size), and its content.
+    """
+    cdef int64_t at = 5, header, content
+    cdef int descriptor, size_code
+    if size < 6 or fm_load32(frame) != 0xFD2FB528U:
+        return -1
+    descriptor = frame[4]
+    size_code = descriptor >> 6
+    if descriptor & 0x20 == 0:  # not a single segment: there is a window
+        at += 1
+    elif size_code == 0:
+        at += 1  # content size of one byte
+    at += (1 << (descriptor & 3)) >> 1  # dictionary id: 0, 1, 2 or 4 bytes
+    at += (1 << size_code) & ~1  # content size: 0, 2, 4 or 8 bytes
+    while at + 3 <= size:
+        header = frame[at] | <int64_t>frame[at + 1] << 8 | <int64_t>frame[at + 2] << 16
+        content = 1 if header >> 1 & 3 == 1 else header >> 3  # of a repeated byte, just that
+        at += 3 + content
+        if header & 1:
+            if descriptor & 4:
+                at += 4
+            return at if at <= size else -1
+    return -1
 
 
 def find_frames(const uint8_t[::1] data not None, const int64_t[::1] spans not None):
@@ -868,8 +995,10 @@ def find_frames(const uint8_t[::1] data not None, const int64_t[::1] spans not N
         reader.at = &data[0] + spans[2 * i]
         reader.end = &data[0] + spans[2 * i + 1]
         declared = varint(&reader)
-        if declared < 0:
+        if declared < 2:  # encoding and flags
             raise ValueError(f"the length of the page at {spans[2 * i]} in its bucket is broken")
+        if frame_size(reader.at, left(&reader)) != left(&reader):
+            raise ValueError(f"slot {spans[2 * i]}..{spans[2 * i + 1]} is not one zstd frame")
         frame[2 * i] = reader.at - &data[0]
         frame[2 * i + 1] = left(&reader)
         size[i] = declared

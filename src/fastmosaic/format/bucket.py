@@ -146,29 +146,24 @@ def decode(
     pages: _decode.Pages,
     columns: BucketColumns,
     wanted: Sequence[int],
-    types: Sequence[pa.DataType],
-) -> list[pa.Array]:
-    """The arrays of the `wanted` columns of a bucket, which have the Arrow `types`."""
+    batch: _decode.Batch,
+    places: Sequence[int],
+) -> None:
+    """Decode the `wanted` columns of a bucket, and put them into `batch` at their `places`."""
     try:
         if not columns.num_children:
-            arrays = pages.decode(wanted, types)
-        else:
-            roots = [columns.node(index) for index in wanted]
-            nodes = [node for root in roots for node in root.walk()]
-            flat = pages.decode([node.flat for node in nodes], [node.arrow for node in nodes])
-            by_number = {node.flat: array for node, array in zip(nodes, flat, strict=True)}
-            arrays = [assemble(root, by_number) for root in roots]
+            pages.decode_into(wanted, batch, places)
+            return
+        roots = [columns.node(index) for index in wanted]
+        nodes = [node for root in roots for node in root.walk()]
+        flat = pages.decode([node.flat for node in nodes], [node.arrow for node in nodes])
     except _decode.PageFault as fault:
         raise CorruptFileError(f"flat column {fault.column}: {fault}") from fault
     except OverflowError as error:
         raise UnsupportedError(f"{error}; Arrow's offsets end there") from error
-    for index, column in zip(wanted, arrays, strict=True):
-        if column.null_count and not columns.is_nullable(index):
-            raise CorruptFileError(
-                f"column {index} of the bucket has {column.null_count} nulls, "
-                "but is declared not null"
-            )
-    return arrays
+    by_number = {node.flat: column for node, column in zip(nodes, flat, strict=True)}
+    for place, root in zip(places, roots, strict=True):
+        batch.put(place, assemble(root, by_number))
 
 
 def monolithic_header(pages: EncodedPages, num_columns: int) -> bytes:

@@ -75,9 +75,6 @@ class BucketColumns:
     def num_flat(self) -> int:
         return len(self.kinds)
 
-    def is_nullable(self, index: int) -> bool:
-        return self._schema.column_type(self.positions[index]).nullable
-
     def node(self, index: int) -> Node:
         """The node of the `index`-th column of the bucket."""
         node = self._nodes.get(index)

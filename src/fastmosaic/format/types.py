@@ -101,7 +101,7 @@ _SIMPLE: Final = {
     TypeId.STRING: pa.string(),
     TypeId.BYTES: pa.binary(),
 }
-_ID_OF: Final = {arrow: type_id for type_id, arrow in _SIMPLE.items()}
+_ID_OF: Final = {arrow.id: type_id for type_id, arrow in _SIMPLE.items()}  # by Arrow's own id
 
 _TIMESTAMP_PRECISION: Final = {"ms": 3, "us": 6, "ns": 9}
 
@@ -119,10 +119,13 @@ class ColumnType:
     @classmethod
     def from_arrow(cls, field: pa.Field) -> ColumnType:
         """The type of `field`, whose Arrow type is one the format has (see `storage_type`)."""
-        # Maps are equal to Arrow whatever their fields are called: only scalars can be cached.
-        if arrow_types.is_nested(field.type):
-            return _from_arrow.__wrapped__(field.type, field.nullable)
-        return _from_arrow(field.type, field.nullable)
+        arrow, nullable = field.type, field.nullable
+        simple = _SIMPLE_TYPES.get((arrow.id, nullable))
+        if simple is not None:
+            return simple
+        out = bytearray()
+        _put_descriptor(out, arrow, nullable)
+        return _decode(bytes(out))
 
     @classmethod
     def decode(cls, descriptor: bytes) -> ColumnType:
@@ -134,20 +137,13 @@ class ColumnType:
         return self.kind not in (Kind.BINARY, Kind.DECIMAL128, Kind.NESTED)
 
 
-@lru_cache(maxsize=1024)
-def _from_arrow(arrow: pa.DataType, nullable: bool) -> ColumnType:
-    out = bytearray()
-    _put_descriptor(out, arrow, nullable)
-    return _decode(bytes(out))
-
-
 def _put_descriptor(out: bytearray, arrow: pa.DataType, nullable: bool) -> None:
     def put(type_id: TypeId) -> None:
         out.append(type_id)
         out.append(nullable)
 
-    if arrow in _ID_OF:
-        put(_ID_OF[arrow])
+    if arrow.id in _ID_OF:
+        put(_ID_OF[arrow.id])
     elif arrow_types.is_decimal128(arrow):
         put(TypeId.DECIMAL)
         put_varint(out, arrow.precision)
@@ -241,13 +237,26 @@ def _take_descriptor(cursor: Cursor, whole: bytes, depth: int) -> ColumnType:
     return ColumnType(arrow, bool(nullable), kind, children, whole[start : cursor.pos])
 
 
+# Of the types without parameters, which are most: tables have ten thousand columns of them.
+_SIMPLE_TYPES: Final = {
+    (arrow.id, nullable): _decode(bytes([type_id, nullable]))
+    for type_id, arrow in _SIMPLE.items()
+    for nullable in (False, True)
+}
+
+
+def is_simple(arrow: pa.DataType) -> bool:
+    """Whether the format has just this type, and it has no parameters."""
+    return arrow.id in _ID_OF
+
+
 def storage_type(arrow: pa.DataType) -> pa.DataType:
     """The type of the format that holds every value of `arrow`, or `UnsupportedError`.
 
     >>> storage_type(pa.large_string())
     DataType(string)
     """
-    if arrow in _ID_OF:
+    if is_simple(arrow):
         return arrow
     if isinstance(arrow, pa.BaseExtensionType):
         return storage_type(arrow.storage_type)
@@ -258,28 +267,27 @@ def storage_type(arrow: pa.DataType) -> pa.DataType:
         if matches(arrow):
             raise UnsupportedError(f"the format has no type for {arrow}; {advice}")
     try:
-        _from_arrow(arrow, True)
+        _put_descriptor(bytearray(), arrow, True)
     except UnsupportedError as error:
         raise UnsupportedError(f"{error}; cast the column to one of its types") from None
     return arrow
 
 
 def _stored_list(arrow: pa.DataType) -> pa.DataType:
-    field = arrow.value_field
-    if is_view(field.type):
-        raise UnsupportedError(f"the format has no type for {arrow}; cast it to lists of lists")
-    return pa.list_(field.with_type(storage_type(field.type)).remove_metadata())
+    return pa.list_(_stored_inside(arrow, arrow.value_field))
 
 
 def _stored_map(arrow: pa.DataType) -> pa.DataType:
-    key, item = arrow.key_field, arrow.item_field
-    key_type = storage_type(key.type)
-    if arrow_types.is_nested(key_type):
+    key = _stored_inside(arrow, arrow.key_field)
+    if arrow_types.is_nested(key.type):
         raise UnsupportedError("the format has no maps whose key is a list or map")
-    return pa.map_(
-        key.with_type(key_type).remove_metadata(),
-        item.with_type(storage_type(item.type)).remove_metadata(),
-    )
+    return pa.map_(key, _stored_inside(arrow, arrow.item_field))
+
+
+def _stored_inside(outer: pa.DataType, field: pa.Field) -> pa.Field:
+    if is_view(field.type):  # Arrow's casts of them go wrong
+        raise UnsupportedError(f"the format has no type for {outer}; cast it to one with lists")
+    return field.with_type(storage_type(field.type)).remove_metadata()
 
 
 def _stored_decimal(arrow: pa.DataType) -> pa.DataType:
