@@ -8,6 +8,7 @@ from itertools import pairwise
 import pyarrow as pa
 import pytest
 import reference
+import zstandard
 from hypothesis import given, strategies as st
 from reference import ALL_NULL, CONST, DICT, PLAIN, sized, uv
 from strategies import array_of, scalar_types, tables
@@ -488,6 +489,26 @@ def test_arrays_outlive_what_they_came_from():
     del garbage
 
 
+def test_memory_is_given_back():
+    good, bad = b"\0\0" + sized(b"x" * 1000), b"\0\0" + sized(b"\xff" * 1000)
+    string = pa.string()
+    gc.collect()
+    before = pa.total_allocated_bytes()
+    for _ in range(3):
+        pages = Pages.from_slots([good, None, bad], kinds_of([string] * 3), [1] * 3)
+        arrays = pages.decode([0, 1], [string] * 2)
+        assert pa.total_allocated_bytes() > before
+        with pytest.raises(PageFault, match="not UTF-8"):
+            pages.decode([0, 1, 2], [string] * 3)
+        batch = Batch(3)
+        pages.decode_into([0, 1], batch, [0, 1])
+        with pytest.raises(PageFault, match="not UTF-8"):
+            pages.decode_into([2], batch, [2])
+        del arrays, batch
+    gc.collect()
+    assert pa.total_allocated_bytes() == before
+
+
 # Record batches
 
 INT8, STRING = pa.int8(), pa.string()
@@ -574,6 +595,20 @@ def test_a_batch_is_finished_once_and_whole():
     assert finished.num_rows == 2
 
 
+def test_a_finished_batch_is_not_asked_again():
+    batch = Batch(1)
+    batch.put(0, pa.array([1, None], INT8))
+    finished = batch.finish(2, pa.schema([("a", INT8)]))
+    # Its columns are Arrow's now, which frees them with the last reference to `finished`.
+    with pytest.raises(ValueError, match="taken"):
+        batch.null_count(0)
+    with pytest.raises(ValueError, match="taken"):
+        batch.put(0, pa.array([1, 2], INT8))
+    with pytest.raises(ValueError, match="taken"):
+        small_pages().decode_into([0], batch, [0])
+    assert finished.num_rows == 2
+
+
 def test_a_fault_leaves_the_batch_as_it_was():
     batch = Batch(2)
     pages = Pages.from_slots([b"\0\0\1", b"\0\0\1\xff"], kinds_of([INT8, STRING]), [1, 1])
@@ -604,17 +639,45 @@ def spans(*edges):
 
 
 def test_frames_of_slots():
-    data = b"..\5abc\x80\2de"
-    frames, sizes = find_frames(data, spans(2, 6, 6, 10))
-    assert struct.unpack("4Q", frames) == (3, 3, 8, 2)
+    one, other = reference.compress(b"12345", 1), reference.compress(bytes(256), 1)
+    data = b".." + uv(5) + one + uv(256) + other + b"."
+    middle = 3 + len(one)
+    frames, sizes = find_frames(data, spans(2, middle, middle, len(data) - 1))
+    assert struct.unpack("4Q", frames) == (3, len(one), middle + 2, len(other))
     assert struct.unpack("2Q", sizes) == (5, 256)
     assert find_frames(data, spans()) == (b"", b"")
 
 
-@pytest.mark.parametrize("slot", [b"\x80", b"\xff\xff\xff\xff\x1f", b"\x80" * 6])
-def test_a_slot_whose_length_is_broken(slot):
+def frames_of(compressor):
+    """Frames of one block and of several, of plain, repeated and compressed content."""
+    noise = random.Random(1).randbytes(300)
+    contents = [b"ab", bytes(300), noise, noise * 1000, bytes(70_000), bytes(1 << 18) + noise]
+    return map(compressor.compress, contents)
+
+
+@pytest.mark.parametrize("checksum", [False, True])
+@pytest.mark.parametrize("content_size", [False, True])
+def test_a_slot_is_one_frame(checksum, content_size):
+    compressor = zstandard.ZstdCompressor(write_checksum=checksum, write_content_size=content_size)
+    for frame in frames_of(compressor):
+        slot = uv(2) + frame
+        assert find_frames(slot, spans(0, len(slot)))[0] == struct.pack("2Q", 1, len(frame))
+        lengths = {*range(20), len(frame) // 2, *range(len(frame) - 5, len(frame))}
+        parts = [frame[:size] for size in lengths if 0 <= size < len(frame)]
+        for other in [*parts, frame + b"\0", frame + frame, b"\0" + frame]:
+            slot = uv(2) + other
+            with pytest.raises(ValueError, match=f"slot 0..{len(slot)} is not one zstd frame"):
+                find_frames(slot, spans(0, len(slot)))
+
+
+@pytest.mark.parametrize("length", ["00", "01", "ffffffff1f", "808080808000"])
+def test_a_slot_whose_length_is_broken(length):
+    # A page has two bytes at least; where none are declared, zstandard would free memory twice.
+    slot = b"." + bytes.fromhex(length) + reference.compress(b"", 1)
     with pytest.raises(ValueError, match="the length of the page at 1 in its bucket is broken"):
-        find_frames(b"." + slot, spans(1, 1 + len(slot)))
+        find_frames(slot, spans(1, len(slot)))
+    with pytest.raises(ValueError, match="the length of the page at 0 in its bucket is broken"):
+        find_frames(b"\x80", spans(0, 1))
 
 
 @pytest.mark.parametrize("span", [(-1, 1), (1, 1), (2, 1), (0, 4), (3, 4)])

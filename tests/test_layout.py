@@ -10,9 +10,13 @@ from fastmosaic.format._encode import Columns, encode
 from fastmosaic.format.types import ColumnType
 from fastmosaic.layout import (
     MIN_ARROW_BYTES,
+    MIN_PAGED_BUCKET_BYTES,
     MIN_ROW_GROUP_ROWS,
+    SURE_PAGE_BYTES,
+    Choice,
+    choose,
     is_full,
-    is_paged,
+    is_paged_better,
     num_pieces,
 )
 
@@ -28,7 +32,14 @@ def numbers(count):
     return pa.array(range(count), pa.int64())
 
 
-# Monolithic or paged
+def is_paged(pages, header_bytes, threshold):
+    """By the rule of the reference, which tries nothing."""
+    choice = choose(pages, header_bytes, threshold)
+    assert choice != Choice.TRY_BOTH
+    return choice == Choice.PAGED
+
+
+# Monolithic or paged, by the rule of the reference
 
 
 @given(
@@ -73,6 +84,55 @@ def test_what_has_no_page_does_not_count():
     half = pa.array([7, None] * 50, pa.int64())
     assert is_paged(encoded(pa.table({"x": half})), 0, 13)
     assert not is_paged(encoded(pa.table({"x": half})), 0, 14)
+
+
+# Monolithic or paged, by cost
+
+
+@pytest.mark.parametrize(
+    ("bucket_bytes", "num_columns", "choice"),
+    [
+        (MIN_PAGED_BUCKET_BYTES - 1, 1, Choice.MONOLITHIC),
+        (MIN_PAGED_BUCKET_BYTES, 1, Choice.PAGED),
+        (MIN_PAGED_BUCKET_BYTES, 2, Choice.PAGED),
+        (MIN_PAGED_BUCKET_BYTES, 8, Choice.TRY_BOTH),
+    ],
+)
+def test_by_default_size_decides_or_both_are_tried(bucket_bytes, num_columns, choice):
+    rows = MIN_PAGED_BUCKET_BYTES // 8 // num_columns - 8
+    pages = encoded(pa.table({str(i): numbers(rows) for i in range(num_columns)}))
+    header_bytes = bucket_bytes - pages.sizes()[0]
+    assert header_bytes >= 0
+    assert choose(pages, header_bytes, None) == choice
+
+
+def test_a_long_mean_page_is_sure():
+    wide = {str(i): numbers(SURE_PAGE_BYTES // 8) for i in range(5)}
+    assert choose(encoded(pa.table(wide)), 0, None) == Choice.PAGED
+    wide["0"] = pa.array([1] * (SURE_PAGE_BYTES // 8 - 1) + [2], pa.int32())
+    assert choose(encoded(pa.table(wide)), 0, None) == Choice.TRY_BOTH
+
+
+def test_without_pages_there_is_nothing_to_try():
+    nulls = encoded(pa.table({"x": pa.nulls(100, pa.int64())}))
+    assert choose(nulls, MIN_PAGED_BUCKET_BYTES, None) == Choice.MONOLITHIC
+
+
+@pytest.mark.parametrize(
+    ("paged", "monolithic", "uncompressed", "better"),
+    [
+        (1000, 1000, 0, True),
+        (1001, 1000, 0, False),
+        (1125, 1000, 1 << 20, True),
+        (1126, 1000, 1 << 20, False),
+        (1062, 1000, 1 << 19, True),
+        (1063, 1000, 1 << 19, False),
+        (1125, 1000, 1 << 30, True),
+        (1126, 1000, 1 << 30, False),
+    ],
+)
+def test_what_pages_may_cost(paged, monolithic, uncompressed, better):
+    assert is_paged_better(paged, monolithic, uncompressed) == better
 
 
 # Row groups

@@ -271,7 +271,10 @@ REFUSED = [
     (pa.decimal128(5, 6), "decimal128(5, 6); the scale of a decimal is at most its precision"),
     (pa.list_(pa.map_(pa.int8(), pa.uint64())), "uint64; cast it to int64"),
     # Arrow's own casts of these go wrong.
-    (pa.list_(pa.list_view(pa.int8())), "list<item: list_view<item: int8>>; cast it to one with lists"),
+    (
+        pa.list_(pa.list_view(pa.int8())),
+        "list<item: list_view<item: int8>>; cast it to one with lists",
+    ),
     (pa.map_(pa.int8(), pa.list_view(pa.int8())), "map<int8, list_view<item: int8>>; cast it"),
     (
         pa.map_(pa.int8(), pa.large_list_view(pa.int8())),

@@ -15,7 +15,7 @@ import pyarrow as pa
 from . import layout
 from .conform import Conformer, stored_schema
 from .errors import ColumnNotFoundError, SchemaMismatchError, UnsupportedError
-from .format._encode import ColumnFault, Columns, EncodedPages, encode
+from .format._encode import ColumnFault, Columns, encode
 from .format.bucket import encode_monolithic, encode_paged, monolithic_header
 from .format.metadata import Bucket, Footer, Statistic, encode_row_group
 from .format.nested import BucketColumns, flatten
@@ -98,7 +98,8 @@ class MosaicWriter:
         a monolithic bucket decompresses all of it.
     page_size_threshold : int, optional
         A bucket whose columns take so many bytes on average gets a page for each column, so
-        that one can be read without the others. By default 2,048; the Apache writer uses 32,768.
+        that one can be read without the others: the rule of the Apache writer, which uses 32,768.
+        By default each bucket gets the layout that costs less, on disk and in projected reads.
     max_dict_entries, max_dict_total_bytes : int
         A column with more distinct values, or more bytes of them, gets no dictionary.
     use_threads : bool
@@ -153,11 +154,7 @@ class MosaicWriter:
         self._checksum = checksum
         self._max_rows = row_group_size
         self._row_group_bytes = row_group_bytes
-        self._page_size_threshold = (
-            layout.DEFAULT_PAGE_SIZE_THRESHOLD
-            if page_size_threshold is None
-            else page_size_threshold
-        )
+        self._page_size_threshold = page_size_threshold
         self._max_dict_entries = max_dict_entries
         self._max_dict_bytes = max_dict_total_bytes
         self._use_threads = use_threads
@@ -358,16 +355,18 @@ class MosaicWriter:
         if self._compression == Compression.NONE:
             data = encode_monolithic(pages, num_columns)
             return data, len(data), len(data)
-        if self._is_paged(pages, num_columns):
-            data = encode_paged(pages, num_columns, self._level, self._checksum)
-            return data, 0, pages.sizes()[2]
-        data = encode_monolithic(pages, num_columns)
-        return compress(data, self._level, self._checksum), len(data), len(data)
-
-    def _is_paged(self, pages: EncodedPages, num_columns: int) -> bool:
-        return layout.is_paged(
-            pages, len(monolithic_header(pages, num_columns)), self._page_size_threshold
-        )
+        header_bytes = len(monolithic_header(pages, num_columns))
+        choice = layout.choose(pages, header_bytes, self._page_size_threshold)
+        if choice != layout.Choice.MONOLITHIC:
+            paged = encode_paged(pages, num_columns, self._level, self._checksum)
+        if choice != layout.Choice.PAGED:
+            data = encode_monolithic(pages, num_columns)
+            compressed = compress(data, self._level, self._checksum)
+            if choice == layout.Choice.MONOLITHIC or not layout.is_paged_better(
+                len(paged), len(compressed), len(data)
+            ):
+                return compressed, len(data), len(data)
+        return paged, 0, pages.sizes()[2]
 
     def _measure(self, position: int) -> Statistic:
         index = self._index_of[position]

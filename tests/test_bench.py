@@ -1,0 +1,213 @@
+"""The benchmarks run, on a small table: all measures are there, and wrong values are noticed."""
+
+import os
+import sys
+import time
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+import fastmosaic as fm
+from bench import floor, measure, report, tables
+from bench.contenders import CONTENDERS, OURS, REFERENCE, Contender, Feather
+from bench.plan import (
+    FILTER,
+    FIRST,
+    HUNDRED,
+    HUNDRED_ADJACENT,
+    MEMORY,
+    OPEN,
+    SIZE,
+    TEN,
+    TEN_ADJACENT,
+    WHOLE,
+    WRITE,
+    Case,
+    Plan,
+)
+from bench.results import FLOOR, Missing, Results
+from bench.targets import Target, targets
+from bench.worker import Worker, compare
+
+SMALL = Case("wide", 30, 20)
+SENSOR = Case("sensor", 30, 20, only=OPEN)
+GROUPS = Case("wide", 30, 20, only=FILTER, group_rows=5)
+NARROW = Case("wide", 10, 20, only=OPEN)
+PLAN = Plan(
+    cases=(SMALL, SENSOR, GROUPS, NARROW),
+    rounds=1,
+    turns=1,
+    first_turns=0,
+    turn_seconds=0.001,
+    write_seconds=0.01,
+    read_seconds=1,
+    limit=60,
+    left_out=[(SENSOR, "ORC")],
+)
+
+
+class Forgetful(Feather):
+    """Returns the rows, but the last one twice instead of the first."""
+
+    name = "Forgetful"
+
+    def read(self, path: str, columns: list[str] | None) -> pa.Table:
+        table = super().read(path, columns)
+        return pa.concat_tables([table.slice(1), table.slice(table.num_rows - 1)])
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
+    contenders = [c for c in CONTENDERS if c.name not in ("Lance", "Vortex")]
+    folder = tmp_path_factory.mktemp("bench")
+    return measure.run(PLAN, [*contenders, Forgetful()], folder, lambda line: None)
+
+
+@pytest.mark.parametrize("name", [OURS, REFERENCE, "Parquet", "ORC", "Feather"])
+def test_everything_is_measured(results: Results, name: str) -> None:
+    reads = [OPEN, TEN, TEN_ADJACENT, HUNDRED, HUNDRED_ADJACENT, WHOLE]
+    for name_of_measure in [WRITE, SIZE, MEMORY, *reads]:
+        assert results.values[SMALL, name_of_measure, name] >= 0, name_of_measure
+    assert results.values[GROUPS, FILTER, name] > 0
+    assert results.values[NARROW, OPEN, name] > 0
+
+
+def test_the_first_read_of_a_process_is_measured(tmp_path: Path) -> None:
+    plan = replace(PLAN, cases=(replace(SMALL, only=FIRST),), first_turns=1)
+    results = measure.run(plan, CONTENDERS[:1], tmp_path, lambda line: None)
+    assert list(results.measures(plan.cases[0])) == [WRITE, SIZE, FIRST]
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_floor_is_measured(results: Results) -> None:
+    for case, name in [(SMALL, OPEN), (SMALL, HUNDRED), (SMALL, WHOLE), (GROUPS, FILTER)]:
+        assert results.values[case, name, FLOOR] > 0
+
+
+def test_wrong_values_are_noticed(results: Results) -> None:
+    assert results.wrong
+    assert all(line.startswith("Forgetful") for line in results.wrong)
+    assert (SMALL, WHOLE, "Forgetful") not in results.values
+    assert "WRONG: Forgetful, wide, 30 columns, 20 rows, whole table: column" in report.text(
+        results
+    )
+
+
+def test_a_reason_stands_for_a_missing_result(results: Results) -> None:
+    assert (SENSOR, WRITE, "ORC") not in results.values
+    assert "ORC, write: left out" in report.case_grid(results, SENSOR).text()
+
+
+def test_tables_have_a_column_for_each_contender(results: Results) -> None:
+    for case in PLAN.cases:
+        grid = report.case_grid(results, case)
+        assert grid.header[1:] == [*results.names, FLOOR, "ref/fm", "peer/fm", "fm/floor"]
+        assert {len(row) for row in grid.rows} == {len(grid.header)}
+        assert len(grid.text().splitlines()) == 4 + len(grid.rows) + len(grid.notes)
+
+
+def test_growth_is_along_one_dimension(results: Results) -> None:
+    assert results.growth("columns") == [NARROW, SMALL]
+    (grid,) = report.growth_grids(results)
+    assert grid.header == ["", "10 x 20", "30 x 20", "last/first"]
+
+
+def test_targets_are_judged(results: Results) -> None:
+    found = {target.text: target for target in targets(results)}
+    assert found["write, wide, 20 rows: faster than ORC"].met in (True, False)
+    assert found["whole table, 4,500 rows: faster than every peer"].verdict == "not measured"
+    assert Target("", 3, at_least=3).met
+    assert Target("", 0.2, at_most=0.1).verdict == "NOT met"
+
+
+def test_the_best_peer_is_neither_ours_nor_the_reference() -> None:
+    results = Results(PLAN, CONTENDERS)
+    for name, value in [(OURS, 1), (REFERENCE, 2), ("Parquet", 4), ("ORC", 3)]:
+        results.add(SMALL, WRITE, name, value)
+    assert results.best_peer(SMALL, WRITE) == ("ORC", 3)
+
+
+def test_the_best_result_stays() -> None:
+    results = Results(PLAN, CONTENDERS)
+    for value in (3, 2, 4):
+        results.add(SMALL, WRITE, OURS, value)
+    assert results.get(SMALL, WRITE, OURS) == 2
+
+
+def test_comparing_casts_and_says_so() -> None:
+    written = pa.table({"a": ["x", None], "b": [1, 2]})
+    views = pa.table({"b": [1, 2], "a": pa.array(["x", None], pa.string_view())})
+    assert compare(views, written) == (("string_view to string",), "")
+
+
+@pytest.mark.parametrize(
+    ("result", "difference"),
+    [
+        ({"a": [1, 2]}, "column 'a' has other values"),
+        ({"a": [1]}, "1 rows instead of 2"),
+        ({"b": [1, None]}, "other columns than were asked for"),
+    ],
+)
+def test_comparing_finds_differences(result: dict[str, list[int]], difference: str) -> None:
+    assert difference in compare(pa.table(result), pa.table({"a": [1, None]}))[1]
+
+
+def fail(_: Contender) -> None:
+    raise ValueError("no such type\nand more")
+
+
+def die(_: Contender) -> None:
+    os._exit(3)
+
+
+def sleep(_: Contender, seconds: float) -> None:
+    time.sleep(seconds)
+
+
+def test_a_worker_survives_what_contenders_do() -> None:
+    with Worker(Feather()) as worker:
+        assert worker.call(fail, seconds=60) == Missing("ValueError: no such type")
+        assert worker.call(die, seconds=60) == Missing("the process died, exit code 3")
+        assert worker.call(sleep, 60, seconds=0.1) == Missing("took more than 0.1 s")
+        assert worker.call(sleep, 0, seconds=60) is None
+
+
+@pytest.mark.parametrize("threshold", [1, 1 << 30], ids=["paged", "monolithic"])
+def test_the_floor_reads_only_what_is_needed(
+    threshold: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = str(tmp_path / "file")
+    fm.write_table(tables.wide(200, 500), path, num_buckets=10, page_size_threshold=threshold)
+    bucket = fm.read_metadata(path).row_group(0).buckets[0]
+    size = os.path.getsize(path)
+    read = []
+    pread = os.pread
+    monkeypatch.setattr(os, "pread", lambda *args: read.append(args[1:]) or pread(*args))
+
+    floor.columns_floor(path, bucket.columns[3:4])()
+    assert read[-1] == (floor.TAIL_BYTES, size - floor.TAIL_BYTES)
+    if threshold == 1:
+        assert read[0] == (4 * 20, bucket.offset)
+        assert sum(count for count, _ in read[:-1]) < bucket.compressed_size / 4
+    else:
+        assert read[:-1] == [(bucket.compressed_size, bucket.offset)]
+
+    read.clear()
+    floor.whole_floor(path)()
+    assert read == [(size, 0)]
+
+
+def test_sensor_is_mostly_small_and_null() -> None:
+    table = tables.sensor(500, 200)
+    counts = Counter(table.schema.types)
+    nulls = [column.null_count for column in table.columns]
+    assert counts[pa.int8()] == 400
+    assert set(counts) == {pa.int8(), pa.int16(), pa.int32(), pa.float64()}
+    assert sum(count == 200 for count in nulls) == 90
+    assert sum(nulls) / (500 * 200) == pytest.approx(0.6, abs=0.03)
+    assert table.column_names == sorted(table.column_names)
