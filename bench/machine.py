@@ -42,6 +42,11 @@ def memory_bytes() -> int:
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
+def available_bytes() -> int:
+    """The memory that a process can take before the system runs short."""
+    return _kilobytes(Path("/proc/meminfo"), "MemAvailable") * 1024 or memory_bytes()
+
+
 def resident_bytes(pid: int | None) -> int:
     """The memory of a process; 0 if it cannot be known."""
     return _kilobytes(Path(f"/proc/{pid}/status"), "VmRSS") * 1024

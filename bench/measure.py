@@ -16,7 +16,7 @@ from .contenders import OURS, Contender
 from .floor import columns_floor, whole_floor
 from .plan import FIRST, MEMORY, SIZE, WRITE, Case, Plan, Query
 from .results import FLOOR, Missing, Results
-from .worker import Worker
+from .worker import Worker, Written
 
 Log = Callable[[str], None]
 
@@ -24,19 +24,19 @@ Log = Callable[[str], None]
 def run(plan: Plan, contenders: Sequence[Contender], folder: Path, log: Log) -> Results:
     """The results of all measurements; files go into `folder` and are removed again."""
     results = Results(plan, tuple(contenders))
-    log("import")
-    results.import_seconds = import_seconds(plan.turns)
-    for case in plan.cases:
-        log(f"{case}: making the table")
-        table = case.make()
-        measurement = _Measurement(results, case, folder, log)
-        measurement.save(table)
-        queries = case.queries(table)
-        del table
-        measurement.write()
-        measurement.read(queries)
-        for path in folder.iterdir():
-            path.unlink()
+    with ExitStack() as stack:
+        workers = {contender: stack.enter_context(Worker(contender)) for contender in contenders}
+        for case in plan.cases:
+            log(f"{case}: making the table")
+            table = case.make()
+            measurement = _Measurement(results, case, workers, folder, log)
+            measurement.save(table)
+            queries = case.queries(table)
+            del table
+            measurement.write()
+            measurement.read(queries)
+            for path in folder.iterdir():
+                path.unlink()
     return results
 
 
@@ -49,7 +49,7 @@ def import_seconds(runs: int) -> float:
     command = [sys.executable, "-c", code]
     return min(
         float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
-        for _ in range(1 + runs)
+        for _ in range(runs)
     )
 
 
@@ -59,6 +59,7 @@ class _Measurement:
 
     results: Results
     case: Case
+    workers: dict[Contender, Worker]  # which read; each writes in a process of its own
     folder: Path
     log: Log
 
@@ -82,35 +83,38 @@ class _Measurement:
         self.results.add(self.case, measure, name, value)
 
     def write(self) -> None:
-        """Let every contender write the table, in rounds, each time in a new process."""
-        todo = [
-            contender
-            for contender in self.results.contenders
-            if (self.case, contender.name) not in self.plan.left_out
-        ]
+        """Let every contender write the table: in rounds, each time in a new process."""
+        todo = []
         for contender in self.results.contenders:
-            if contender not in todo:
-                self.add(WRITE, contender.name, Missing("left out, it takes too long"))
+            if (self.case, contender.name) in self.plan.left_out:
+                self.add(WRITE, contender.name, Missing("left out of this run: too slow"))
+            else:
+                todo.append(contender)
         for _ in range(1 if self.case.only else self.plan.rounds):
             todo = [contender for contender in todo if self._write(contender)]
 
     def _write(self, contender: Contender) -> bool:
-        """Write the table once; whether it was so fast that once more is worth while."""
+        """Write the table; whether that was so fast that once more is worth while."""
         name = contender.name
-        self.log(f"{self.case}: {name}: write")
-        budget = 0 if self.case.only else self.plan.write_seconds / self.plan.rounds
-        with Worker(contender) as process:
-            written = process.call(
-                *(worker.write, self.table_path, self.path(name), self.case.group_rows, budget),
-                seconds=self.plan.limit,
-            )
+        self.log(f"{self.case}: {name}: {WRITE}")
+        budget = self.plan.write_seconds / self.plan.rounds
+        if self.case.only:
+            written = self._write_in(self.workers[contender], name, 0)
+        else:
+            with Worker(contender) as process:
+                written = self._write_in(process, name, budget)
         if isinstance(written, Missing):
             self.add(WRITE, name, written)
             return False
         self.add(WRITE, name, written.seconds)
-        self.add(MEMORY, name, written.peak_bytes)
         self.add(SIZE, name, written.size)
+        if not self.case.only:
+            self.add(MEMORY, name, written.peak_bytes)
         return written.seconds < self.plan.write_seconds
+
+    def _write_in(self, process: Worker, name: str, budget: float) -> Written | Missing:
+        args = self.table_path, self.path(name), self.case.group_rows, budget
+        return process.call(worker.write, *args, seconds=self.plan.limit)
 
     def read(self, queries: dict[str, Query]) -> None:
         """Let all who wrote the table run the queries, by turns."""
@@ -119,54 +123,46 @@ class _Measurement:
             for contender in self.results.contenders
             if self.results.get(self.case, WRITE, contender.name) is not None
         ]
-        with ExitStack() as stack:
-            workers = {
-                contender.name: stack.enter_context(Worker(contender)) for contender in readers
-            }
-            for measure, query in queries.items():
-                if measure == FIRST:
-                    for _ in range(self.plan.first_turns):
-                        self._first_turn(readers, query)
-                else:
-                    self._by_turns(workers, measure, query)
+        for measure, query in queries.items():
+            if measure == FIRST:
+                for _ in range(self.plan.first_turns):
+                    self._first_turn(readers, query)
+            else:
+                self._by_turns(readers, measure, query)
 
     def _first_turn(self, readers: Sequence[Contender], query: Query) -> None:
         for contender in readers:
             self.log(f"{self.case}: {contender.name}: {FIRST}")
             with Worker(contender) as process:
-                path = self.path(contender.name)
-                result = process.call(worker.first_read, path, query, seconds=self.plan.limit)
+                args = self.path(contender.name), query
+                result = process.call(worker.first_read, *args, seconds=self.plan.limit)
             self.add(FIRST, contender.name, result)
 
-    def _by_turns(self, workers: dict[str, Worker], measure: str, query: Query) -> None:
+    def _by_turns(self, readers: Sequence[Contender], measure: str, query: Query) -> None:
         """Check what everyone returns, which is the warm-up, too; then measure, by turns."""
-        spent = {name: 0.0 for name in workers if self._check(name, workers[name], measure, query)}
-        floor = self._floor(query) if OURS in spent else None
+        spent = {reader: 0.0 for reader in readers if self._check(reader, measure, query)}
+        floor = self._floor(query) if OURS in [reader.name for reader in spent] else None
         for _ in range(self.plan.turns):
-            for name, so_far in spent.items():
-                if so_far < self.plan.read_seconds:
-                    spent[name] += self._turn(name, workers[name], measure, query)
+            for reader, seconds in spent.items():
+                if seconds < self.plan.read_seconds:
+                    spent[reader] += self._turn(reader, measure, query)
             if floor:
                 self.add(measure, FLOOR, worker.best_time(floor, self.plan.turn_seconds))
 
-    def _check(self, name: str, process: Worker, measure: str, query: Query) -> bool:
-        self.log(f"{self.case}: {name}: {measure}")
-        checked = process.call(
-            *(worker.check, self.table_path, self.path(name), query), seconds=self.plan.limit
-        )
+    def _check(self, reader: Contender, measure: str, query: Query) -> bool:
+        self.log(f"{self.case}: {reader.name}: {measure}")
+        args = self.table_path, self.path(reader.name), query
+        checked = self.workers[reader].call(worker.check, *args, seconds=self.plan.limit)
         if isinstance(checked, Missing):
-            self.add(measure, name, checked)
+            self.add(measure, reader.name, checked)
             return False
-        self.results.casts.setdefault(name, set()).update(checked.casts)
-        self.results.checked[name] = self.results.checked.get(name, 0) + 1
+        self.results.checked(reader.name, checked.casts)
         return True
 
-    def _turn(self, name: str, process: Worker, measure: str, query: Query) -> float:
-        result = process.call(
-            *(worker.read, self.path(name), query, self.plan.turn_seconds),
-            seconds=self.plan.limit,
-        )
-        self.add(measure, name, result)
+    def _turn(self, reader: Contender, measure: str, query: Query) -> float:
+        args = self.path(reader.name), query, self.plan.turn_seconds
+        result = self.workers[reader].call(worker.read, *args, seconds=self.plan.limit)
+        self.add(measure, reader.name, result)
         return float("inf") if isinstance(result, Missing) else result
 
     def _floor(self, query: Query) -> Callable[[], None]:

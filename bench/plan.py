@@ -112,17 +112,17 @@ FULL = Plan(
     ),
     rounds=3,
     turns=7,
-    first_turns=3,
+    first_turns=5,
     turn_seconds=0.05,
-    write_seconds=10,
+    write_seconds=6,
     read_seconds=10,
-    limit=600,
+    limit=300,
 )
 
-_SMALL, _MEDIUM = Case("wide", 10_000, 10), Case("wide", 10_000, 500)
+_MEDIUM = Case("wide", 10_000, 500)
 QUICK = Plan(
     cases=(
-        _SMALL,
+        Case("wide", 10_000, 10),
         _MEDIUM,
         Case("wide", 1_000, 500, only=FILTER, group_rows=50),
         Case("wide", 1_000, 10, only=OPEN),
@@ -134,5 +134,5 @@ QUICK = Plan(
     write_seconds=1,
     read_seconds=0.5,
     limit=30,
-    left_out=[(_MEDIUM, "ORC"), (_MEDIUM, "Vortex")],
+    left_out=[(_MEDIUM, "Vortex")],
 )

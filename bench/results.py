@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Literal
 
 from .contenders import OURS, REFERENCE, Contender
 from .plan import Case, Plan
@@ -26,8 +29,8 @@ class Results:
     contenders: tuple[Contender, ...]
     values: dict[tuple[Case, str, str], float] = field(default_factory=dict)
     missing: dict[tuple[Case, str, str], Missing] = field(default_factory=dict)
-    casts: dict[str, set[str]] = field(default_factory=dict)
-    checked: dict[str, int] = field(default_factory=dict)  # results that were compared
+    comparisons: Counter[str] = field(default_factory=Counter)  # by contender
+    casts: dict[str, set[str]] = field(default_factory=dict)  # that comparing took
     import_seconds: float | None = None
 
     def add(self, case: Case, measure: str, name: str, value: float | Missing) -> None:
@@ -37,6 +40,11 @@ class Results:
             self.missing[key] = value
         else:
             self.values[key] = min(value, self.values.get(key, value))
+
+    def checked(self, name: str, casts: Iterable[str]) -> None:
+        """Count a result that was compared, after some casts, with what was written."""
+        self.comparisons[name] += 1
+        self.casts.setdefault(name, set()).update(casts)
 
     @property
     def names(self) -> list[str]:
@@ -62,6 +70,17 @@ class Results:
             if (case.kind, case.columns, case.rows, case.group_rows) == (kind, columns, rows, 0):
                 return case
         return None
+
+    def growth(self, along: Literal["columns", "rows"]) -> list[Case]:
+        """The cases of "wide" that differ in nothing but their columns, or rows; smallest first."""
+        other = "rows" if along == "columns" else "columns"
+        cases = [case for case in self.plan.cases if case.kind == "wide" and not case.group_rows]
+        counts = Counter(getattr(case, other) for case in cases)
+        if not counts:
+            return []
+        common = counts.most_common(1)[0][0]
+        found = [case for case in cases if getattr(case, other) == common]
+        return sorted(found, key=lambda case: getattr(case, along))
 
     def get(self, case: Case | None, measure: str, name: str) -> float | None:
         return None if case is None else self.values.get((case, measure, name))

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
-from typing import Any
+from typing import Any, Self
 
 import pyarrow as pa
 
@@ -32,9 +32,8 @@ class Written:
 
 @dataclass(frozen=True)
 class Checked:
-    """What the first run of a query took, and which types had to be cast to be as written."""
+    """A result is as written, after these casts."""
 
-    seconds: float
     casts: tuple[str, ...]
 
 
@@ -55,12 +54,12 @@ class Worker:
     def call(self, function: Callable[..., Any], *args: object, seconds: float) -> Any:
         """What `function(contender, *args)` returns there, or Missing."""
         deadline = time.monotonic() + seconds
-        allowed = machine.memory_bytes() * 2 // 3
+        allowed = machine.available_bytes() * 3 // 4
         try:
             self._connection.send((function, args))
             while not self._connection.poll(0.2):
                 if time.monotonic() > deadline:
-                    return self._start_anew(f"took more than {seconds:.0f} s")
+                    return self._start_anew(f"took more than {seconds:g} s")
                 if machine.resident_bytes(self._process.pid) > allowed:
                     return self._start_anew(f"took more than {allowed / 1e9:.0f} GB of memory")
             return self._connection.recv()
@@ -79,7 +78,7 @@ class Worker:
         self._process.join()
         self._process.close()
 
-    def __enter__(self) -> Worker:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -114,24 +113,26 @@ def write(
     with pa.OSFile(table_path) as file:  # into memory: a mapped file would count as it is touched
         table = pa.ipc.open_file(file).read_all()
     pa.default_memory_pool().release_unused()
+
+    def work() -> None:
+        contender.write(table, path, *options)
+
     with no_gc():
         base = machine.reset_peak()
-        seconds, _ = timed(lambda: contender.write(table, path, *options))
+        seconds, _ = timed(work)
         peak = machine.peak_bytes() - base
     if seconds < budget:
-        work = lambda: contender.write(table, path, *options)  # noqa: E731
         seconds = min(seconds, best_time(work, budget - seconds))
     return Written(seconds, peak, os.path.getsize(path))
 
 
 def check(contender: Contender, table_path: str, path: str, query: Query) -> Checked | Missing:
     """Run a query and compare the result with the table."""
-    with no_gc():
-        seconds, result = timed(lambda: query.run(contender, path))
+    result = query.run(contender, path)
     with pa.memory_map(table_path) as file:
         expected = query.expected(pa.ipc.open_file(file).read_all())
         casts, difference = compare(result, expected)
-    return Missing(difference, wrong=True) if difference else Checked(seconds, casts)
+    return Missing(difference, wrong=True) if difference else Checked(casts)
 
 
 def read(contender: Contender, path: str, query: Query, turn_seconds: float) -> float:
@@ -152,7 +153,7 @@ def compare(result: pa.Table, expected: pa.Table) -> tuple[tuple[str, ...], str]
     The order of columns makes no difference.
     """
     if sorted(result.column_names) != sorted(expected.column_names):
-        return (), f"{result.num_columns} columns, or other ones than the {expected.num_columns}"
+        return (), "other columns than were asked for"
     if result.num_rows != expected.num_rows:
         return (), f"{result.num_rows} rows instead of {expected.num_rows}"
     casts = set()

@@ -4,6 +4,7 @@ import os
 import sys
 import time
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -31,7 +32,7 @@ from bench.plan import (
     Plan,
 )
 from bench.results import FLOOR, Missing, Results
-from bench.targets import Target, targets
+from bench.targets import targets
 from bench.worker import Worker, compare
 
 SMALL = Case("wide", 30, 20)
@@ -61,49 +62,27 @@ class Forgetful(Feather):
         return pa.concat_tables([table.slice(1), table.slice(table.num_rows - 1)])
 
 
-@pytest.fixture(scope="module")
-def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
+def run(plan: Plan, contenders: Sequence[Contender], folder: Path) -> Results:
+    return measure.run(plan, contenders, folder, lambda line: None)
+
+
+def test_a_run_measures_everything(tmp_path: Path) -> None:
     contenders = [c for c in CONTENDERS if c.name not in ("Lance", "Vortex")]
-    folder = tmp_path_factory.mktemp("bench")
-    return measure.run(PLAN, [*contenders, Forgetful()], folder, lambda line: None)
+    results = run(PLAN, contenders, tmp_path)
 
-
-@pytest.mark.parametrize("name", [OURS, REFERENCE, "Parquet", "ORC", "Feather"])
-def test_everything_is_measured(results: Results, name: str) -> None:
     reads = [OPEN, TEN, TEN_ADJACENT, HUNDRED, HUNDRED_ADJACENT, WHOLE]
-    for name_of_measure in [WRITE, SIZE, MEMORY, *reads]:
-        assert results.values[SMALL, name_of_measure, name] >= 0, name_of_measure
-    assert results.values[GROUPS, FILTER, name] > 0
-    assert results.values[NARROW, OPEN, name] > 0
-
-
-def test_the_first_read_of_a_process_is_measured(tmp_path: Path) -> None:
-    plan = replace(PLAN, cases=(replace(SMALL, only=FIRST),), first_turns=1)
-    results = measure.run(plan, CONTENDERS[:1], tmp_path, lambda line: None)
-    assert list(results.measures(plan.cases[0])) == [WRITE, SIZE, FIRST]
+    wanted = {(SMALL, measure) for measure in [WRITE, SIZE, MEMORY, *reads]}
+    wanted |= {(GROUPS, FILTER), (NARROW, OPEN)}
+    for name in [OURS, REFERENCE, "Parquet", "ORC", "Feather"]:
+        assert wanted <= {(case, what) for case, what, who in results.values if who == name}
+    floor = {(case, what) for case, what, who in results.values if who == FLOOR}
+    assert floor == {(SENSOR, OPEN), *wanted} - {(SMALL, what) for what in (WRITE, SIZE, MEMORY)}
+    assert not results.wrong
+    assert results.comparisons == {c.name: 9 - (c.name == "ORC") for c in contenders}
     assert not list(tmp_path.iterdir())
 
-
-def test_the_floor_is_measured(results: Results) -> None:
-    for case, name in [(SMALL, OPEN), (SMALL, HUNDRED), (SMALL, WHOLE), (GROUPS, FILTER)]:
-        assert results.values[case, name, FLOOR] > 0
-
-
-def test_wrong_values_are_noticed(results: Results) -> None:
-    assert results.wrong
-    assert all(line.startswith("Forgetful") for line in results.wrong)
-    assert (SMALL, WHOLE, "Forgetful") not in results.values
-    assert "WRONG: Forgetful, wide, 30 columns, 20 rows, whole table: column" in report.text(
-        results
-    )
-
-
-def test_a_reason_stands_for_a_missing_result(results: Results) -> None:
     assert (SENSOR, WRITE, "ORC") not in results.values
     assert "ORC, write: left out" in report.case_grid(results, SENSOR).text()
-
-
-def test_tables_have_a_column_for_each_contender(results: Results) -> None:
     for case in PLAN.cases:
         grid = report.case_grid(results, case)
         assert grid.header[1:] == [*results.names, FLOOR, "ref/fm", "peer/fm", "fm/floor"]
@@ -111,18 +90,43 @@ def test_tables_have_a_column_for_each_contender(results: Results) -> None:
         assert len(grid.text().splitlines()) == 4 + len(grid.rows) + len(grid.notes)
 
 
-def test_growth_is_along_one_dimension(results: Results) -> None:
+def test_wrong_values_are_noticed(tmp_path: Path) -> None:
+    case = replace(SMALL, only=WHOLE)
+    results = run(replace(PLAN, cases=(case,)), [Forgetful()], tmp_path)
+    assert (case, WHOLE, "Forgetful") not in results.values
+    assert "WRONG: Forgetful, wide, 30 columns, 20 rows, whole table: column" in report.text(
+        results
+    )
+
+
+def test_the_first_read_of_a_process_is_measured(tmp_path: Path) -> None:
+    case = replace(SMALL, only=FIRST)
+    results = run(replace(PLAN, cases=(case,), first_turns=1), CONTENDERS[:1], tmp_path)
+    assert results.measures(case) == [WRITE, SIZE, FIRST]
+
+
+def test_import_is_measured() -> None:
+    assert measure.import_seconds(runs=1) > 0
+
+
+def test_growth_is_along_one_dimension() -> None:
+    results = Results(PLAN, CONTENDERS)
+    for case, value in [(SMALL, 6), (NARROW, 2)]:
+        results.add(case, OPEN, OURS, value)
     assert results.growth("columns") == [NARROW, SMALL]
     (grid,) = report.growth_grids(results)
     assert grid.header == ["", "10 x 20", "30 x 20", "last/first"]
+    assert grid.rows[0] == [OURS, "2,000", "6,000", "3.00"]
 
 
-def test_targets_are_judged(results: Results) -> None:
-    found = {target.text: target for target in targets(results)}
-    assert found["write, wide, 20 rows: faster than ORC"].met in (True, False)
-    assert found["whole table, 4,500 rows: faster than every peer"].verdict == "not measured"
-    assert Target("", 3, at_least=3).met
-    assert Target("", 0.2, at_most=0.1).verdict == "NOT met"
+def test_targets_are_judged() -> None:
+    results = Results(PLAN, CONTENDERS)
+    for name, value in [(OURS, 1), ("Parquet", 0.9), ("ORC", 3)]:
+        results.add(SMALL, WRITE, name, value)
+    verdicts = {target.text: target.verdict for target in targets(results)}
+    assert verdicts["write, wide, 20 rows: faster than ORC"] == "met"
+    assert verdicts["write, wide, 20 rows: faster than Parquet"] == "NOT met"
+    assert verdicts["whole table, 4,500 rows: faster than every peer"] == "not measured"
 
 
 def test_the_best_peer_is_neither_ours_nor_the_reference() -> None:

@@ -590,7 +590,7 @@ def test_a_batch_is_finished_once_and_whole():
     with pytest.raises(ValueError, match="column 0 is missing, or does not have 3 rows"):
         batch.finish(3, SCHEMA)
     finished = batch.finish(2, SCHEMA)
-    with pytest.raises(ValueError, match="the batch was taken over before"):
+    with pytest.raises(ValueError, match="the batch was taken over by Arrow"):
         batch.finish(2, SCHEMA)
     assert finished.num_rows == 2
 

@@ -268,7 +268,7 @@ REFUSED = [
         "run_end_encoded<run_ends: int32, values: int8>; decode it first",
     ),
     (pa.decimal256(39, 0), "decimal256(39, 0); its decimals end at 38 digits"),
-    (pa.decimal128(5, 6), "decimal128(5, 6); the scale of a decimal is at most its precision"),
+    (pa.decimal128(5, 6), "decimal128(5, 6); the scale of a decimal is from -128 to its precision"),
     (pa.list_(pa.map_(pa.int8(), pa.uint64())), "uint64; cast it to int64"),
     # Arrow's own casts of these go wrong.
     (

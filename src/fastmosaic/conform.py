@@ -121,10 +121,9 @@ def _convert(array: pa.Array, field: pa.Field) -> pa.Array:
         array = array.dictionary_decode()
     try:
         return array.cast(field.type)
-    except pa.ArrowInvalid as error:
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise UnsupportedError(
-            f"column {field.name!r}: a value of type {array.type} does not fit in {field.type}: "
-            f"{error}"
+            f"column {field.name!r}: {array.type} cannot be made {field.type} without loss: {error}"
         ) from error
 
 

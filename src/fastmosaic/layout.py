@@ -6,6 +6,7 @@ from enum import Enum, auto
 from typing import Final
 
 from .format._encode import EncodedPages
+from .format.wire import MAX_BLOCK_BYTES
 
 # Monolithic or paged: see docs/layout.md for the measurements behind these.
 #
@@ -49,7 +50,9 @@ def choose(pages: EncodedPages, header_bytes: int, threshold: int | None) -> Cho
         return Choice.MONOLITHIC
     if bucket_bytes < MIN_PAGED_BUCKET_BYTES:
         return Choice.MONOLITHIC
-    return Choice.PAGED if mean_page_bytes >= SURE_PAGE_BYTES else Choice.TRY_BOTH
+    if mean_page_bytes >= SURE_PAGE_BYTES or bucket_bytes > MAX_BLOCK_BYTES:
+        return Choice.PAGED
+    return Choice.TRY_BOTH
 
 
 def is_paged_better(paged: int, monolithic: int, uncompressed: int) -> bool:

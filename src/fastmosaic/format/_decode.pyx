@@ -804,9 +804,7 @@ cdef class Pages:
                 i = columns[k]
                 self._check(i)
                 plan[k].page = &self._pages[i]
-                i = places[k]
-                batch._check(i)
-                plan[k].array = &batch._root.children[i]
+                plan[k].array = batch._child(places[k])
             with nogil:
                 for k in range(count):
                     fault = measure(&plan[k])
@@ -824,6 +822,8 @@ cdef class Pages:
             if fault:
                 _fail(fault, columns[k])
             for k in range(count):
+                if plan[k].array.release != NULL:
+                    raise ValueError(f"place {places[k]} is taken")
                 if not make_array(&plan[k]):
                     raise MemoryError
         finally:
@@ -902,29 +902,29 @@ cdef class Batch:
         if self._array.release != NULL:
             self._array.release(&self._array)
 
-    cdef int _check(self, Py_ssize_t place) except -1:
+    cdef ArrowArray* _child(self, Py_ssize_t place) except NULL:
+        if self._array.release == NULL:
+            raise ValueError("the batch was taken over by Arrow")
         if not 0 <= place < self.count:
             raise IndexError(f"place {place} of {self.count}")
-        if self._root.children[place].release != NULL:
-            raise ValueError(f"place {place} is taken")
-        return 0
+        return &self._root.children[place]
 
     def put(self, Py_ssize_t place, array):
         """Put in an array that is there already."""
-        self._check(place)
-        array._export_to_c(<uintptr_t>&self._root.children[place])
+        cdef ArrowArray* child = self._child(place)
+        if child.release != NULL:
+            raise ValueError(f"place {place} is taken")
+        array._export_to_c(<uintptr_t>child)
 
     def null_count(self, Py_ssize_t place):
         """The number of nulls in a column."""
-        if not 0 <= place < self.count:
-            raise IndexError(f"place {place} of {self.count}")
-        return self._root.children[place].null_count
+        return self._child(place).null_count
 
     def finish(self, int64_t num_rows, schema):
         """The record batch. All columns must be there, and have so many rows."""
         cdef Py_ssize_t i
         if self._array.release == NULL:
-            raise ValueError("the batch was taken over before")
+            raise ValueError("the batch was taken over by Arrow")
         for i in range(self.count):
             if self._root.children[i].release == NULL or self._root.children[i].length != num_rows:
                 raise ValueError(f"column {i} is missing, or does not have {num_rows} rows")

@@ -295,7 +295,7 @@ def _stored_decimal(arrow: pa.DataType) -> pa.DataType:
         raise UnsupportedError(f"the format has no type for {arrow}; its decimals end at 38 digits")
     if arrow.scale > arrow.precision or arrow.scale < -128:
         raise UnsupportedError(
-            f"the format has no type for {arrow}; the scale of a decimal is at most its precision"
+            f"the format has no type for {arrow}; the scale of a decimal is from -128 to its precision"
         )
     return pa.decimal128(arrow.precision, arrow.scale)
 

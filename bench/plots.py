@@ -1,0 +1,153 @@
+"""The plots: one line or bar for each contender, the same colour in all of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from .contenders import OURS
+from .plan import HUNDRED, MEMORY, OPEN, SIZE, TEN, WHOLE, WRITE, Case
+from .report import unit
+from .results import FLOOR, Results
+
+Panel: TypeAlias = Callable[[Any], None]  # fills a matplotlib Axes
+
+TITLES = {
+    "reading": "Time to open a file and read some of its columns",
+    "columns": "Time to open a file and read one column, by number of columns",
+    "rows": "Time to read, by number of rows",
+    "writing": "Writing: time, peak memory and file size",
+}
+_COLOURS = {
+    OURS: "#d62728",
+    "paimon-mosaic": "#ff9f4a",
+    "Parquet": "#1f77b4",
+    "ORC": "#9467bd",
+    "Feather": "#2ca02c",
+    "Lance": "#8c564b",
+    "Vortex": "#e377c2",
+    FLOOR: "#555555",
+}
+
+
+def draw(results: Results, folder: Path) -> list[Path]:
+    """Draw all plots into a folder, as PNG; their paths."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    import matplotlib.pyplot as plt
+
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = []
+    for name, fill in (
+        ("reading", _reading),
+        ("columns", lambda results: _growth(results, "columns", [OPEN])),
+        ("rows", lambda results: _growth(results, "rows", [OPEN, HUNDRED, WHOLE])),
+        ("writing", _writing),
+    ):
+        panels = fill(results)
+        if not panels:
+            continue
+        shared = name != "writing"
+        figure, _ = plt.subplots(
+            ncols=len(panels),
+            figsize=(max(7, 4.2 * len(panels)), 4.8),
+            layout="constrained",
+            sharey=shared,
+        )
+        for axis, panel in zip(figure.axes, panels, strict=True):
+            panel(axis)
+            _finish(axis)
+            if shared:
+                axis.label_outer()
+        handles, labels = figure.axes[0].get_legend_handles_labels()
+        ncols = len(labels) if len(panels) > 2 else 4
+        figure.legend(handles, labels, loc="outside lower center", ncols=ncols, frameon=False)
+        figure.suptitle(TITLES[name], fontweight="bold")
+        paths.append(folder / f"{name}.png")
+        figure.savefig(paths[-1], dpi=110)
+        plt.close(figure)
+    return paths
+
+
+def _reading(results: Results) -> list[Panel]:
+    """A panel for each table: columns read, and the time it takes."""
+    measures = [OPEN, TEN, HUNDRED, WHOLE]
+
+    def panel(case: Case, axis: Any) -> None:
+        for who in [*results.names, FLOOR]:
+            _line(axis, who, range(4), [results.get(case, measure, who) for measure in measures])
+        axis.set_xticks(range(4), ["1", "10", "100", "all"])
+        axis.set(xlabel="columns read, scattered", ylabel="ms")
+        axis.set_title(str(case), fontsize="medium")
+
+    return [partial(panel, case) for case in results.plan.cases if case.only is None]
+
+
+def _growth(results: Results, along: Any, measures: Sequence[str]) -> list[Panel]:
+    """A panel for each measure: number of columns or rows, and the time it takes."""
+    cases = results.growth(along)
+
+    def panel(measure: str, axis: Any) -> None:
+        sizes = [getattr(case, along) for case in cases]
+        for who in [*results.names, FLOOR]:
+            _line(axis, who, sizes, [results.get(case, measure, who) for case in cases])
+        axis.set(xscale="log", xlabel=along, ylabel="ms")
+        fixed = f"{cases[0].rows:,} rows" if along == "columns" else f"{cases[0].columns:,} columns"
+        axis.set_title(f"wide, {fixed}: {measure}", fontsize="medium")
+        axis.set_xticks(sizes, [f"{size:,}" for size in sizes])
+        axis.xaxis.minorticks_off()
+
+    return [partial(panel, measure) for measure in measures] if len(cases) > 1 else []
+
+
+def _writing(results: Results) -> list[Panel]:
+    """A panel each for time, memory and size: tables, and a bar for each contender."""
+    cases = [case for case in results.plan.cases if case.only is None]
+
+    def panel(measure: str, axis: Any) -> None:
+        name, scale = unit(measure)
+        width = 0.8 / len(results.names)
+        for i, who in enumerate(results.names):
+            values = [results.get(case, measure, who) for case in cases]
+            places = [j + (i - (len(results.names) - 1) / 2) * width for j in range(len(cases))]
+            heights = [math.nan if value is None else value * scale for value in values]
+            axis.bar(places, heights, width, label=who, color=_colour(who))
+        axis.set_xticks(range(len(cases)), [f"{case.kind}\n{case.rows:,} rows" for case in cases])
+        axis.set(ylabel=name)
+        axis.set_title(measure, fontsize="medium")
+
+    return [partial(panel, measure) for measure in (WRITE, MEMORY, SIZE)]
+
+
+def _line(axis: Any, who: str, places: Sequence[int], seconds: Sequence[float | None]) -> None:
+    values = [math.nan if value is None else value * 1000 for value in seconds]
+    axis.plot(
+        *(places, values, "--" if who == FLOOR else "-"),
+        label=who,
+        color=_colour(who),
+        linewidth=2.8 if who == OURS else 1.4,
+        marker="o",
+        zorder=3 if who == OURS else 2,
+    )
+
+
+def _finish(axis: Any) -> None:
+    """A logarithmic scale with plain numbers, and a light grid."""
+    from matplotlib.ticker import LogLocator, NullFormatter
+
+    axis.set_yscale("log")
+    low, high = axis.get_ylim()
+    axis.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high / low < 200 else (1,)))
+    axis.yaxis.set_major_formatter(lambda value, _: f"{value:,.10g}")
+    axis.yaxis.set_minor_formatter(NullFormatter())
+    axis.grid(axis="y", alpha=0.3)
+    axis.set_axisbelow(True)
+    axis.spines[["top", "right"]].set_visible(False)
+
+
+def _colour(who: str) -> str:
+    return _COLOURS.get(who, "#bbbbbb")

@@ -1,0 +1,176 @@
+"""The results as tables: plain text for the terminal, Markdown for the documentation."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from typing import Literal
+
+from . import machine
+from .contenders import OURS, REFERENCE
+from .plan import HUNDRED, MEMORY, OPEN, SIZE, WHOLE, WRITE, Case
+from .results import FLOOR, Results
+from .targets import targets
+
+# By measure: unit, and how many of it one second or byte is.
+UNITS = {WRITE: ("s", 1.0), MEMORY: ("MB", 1e-6), SIZE: ("MB", 1e-6)}
+MILLISECONDS = ("ms", 1e3)
+
+LEGEND = (
+    f"ref/fm: {REFERENCE} in units of {OURS}, so 2 means that {OURS} takes half as much. "
+    f"peer/fm: the same for the best of the others. fm/floor: {OURS} in units of the physical "
+    "floor, which is pread and zstd of exactly the blocks that must be touched."
+)
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A table to print; columns of text are `left`, figures at the right."""
+
+    title: str
+    header: list[str]
+    rows: list[list[str]]
+    notes: list[str] = field(default_factory=list)
+    left: Sequence[int] = (0,)
+
+    def text(self) -> str:
+        lines = [self.header, *self.rows]
+        widths = [max(len(line[i]) for line in lines) for i in range(len(self.header))]
+        printed = [
+            "  ".join(
+                cell.ljust(width) if i in self.left else cell.rjust(width)
+                for i, (cell, width) in enumerate(zip(line, widths, strict=True))
+            ).rstrip()
+            for line in lines
+        ]
+        rule = "-" * max(map(len, printed))
+        notes = [f"  {note}" for note in self.notes]
+        return "\n".join([self.title, rule, printed[0], rule, *printed[1:], *notes]) + "\n"
+
+    def markdown(self) -> str:
+        rule = ["---" if i in self.left else "---:" for i in range(len(self.header))]
+        lines = [self.header, rule, *self.rows]
+        printed = ["| " + " | ".join(line) + " |" for line in lines]
+        notes = ["", *(f"- {note}" for note in self.notes)] if self.notes else []
+        return "\n".join([f"### {self.title}", "", *printed, *notes]) + "\n"
+
+
+def figure(value: float | None) -> str:
+    """A number with about three digits."""
+    if value is None:
+        return "-"
+    for limit, digits in ((100, 0), (10, 1), (1, 2)):
+        if value >= limit:
+            return f"{value:,.{digits}f}"
+    return f"{value:.3f}"
+
+
+def _digits(value: float | None) -> str:
+    """Like `figure`, but 1.004 does not look like 1."""
+    return f"{value:.3f}" if value is not None and value < 10 else figure(value)
+
+
+def unit(measure: str) -> tuple[str, float]:
+    return UNITS.get(measure, MILLISECONDS)
+
+
+def case_grid(results: Results, case: Case) -> Grid:
+    """All measures of a case, contenders side by side."""
+    rows = []
+    for measure in results.measures(case):
+        name, scale = unit(measure)
+        values = [results.get(case, measure, who) for who in [*results.names, FLOOR]]
+        best = results.best_peer(case, measure)
+        ours = results.get(case, measure, OURS)
+        ratios = [
+            results.ratio(case, measure, REFERENCE, OURS),
+            best[1] / ours if best and ours else None,
+            results.ratio(case, measure, OURS, FLOOR),
+        ]
+        cells = [None if value is None else value * scale for value in values] + ratios
+        rows.append([f"{measure}, {name}", *map(figure, cells)])
+    notes = [
+        f"{who}, {measure}: {missing.reason}"
+        for (at, measure, who), missing in results.missing.items()
+        if at == case
+    ]
+    header = ["", *results.names, FLOOR, "ref/fm", "peer/fm", "fm/floor"]
+    return Grid(str(case), header, rows, notes)
+
+
+def growth_grids(results: Results) -> Iterator[Grid]:
+    """How reading grows with columns and with rows."""
+    growths: dict[Literal["columns", "rows"], list[str]] = {
+        "columns": [OPEN],
+        "rows": [OPEN, HUNDRED, WHOLE],
+    }
+    for along, measures in growths.items():
+        cases = results.growth(along)
+        if len(cases) < 2:
+            continue
+        for measure in measures:
+            name, scale = unit(measure)
+            rows = []
+            for who in [*results.names, FLOOR]:
+                values = [results.get(case, measure, who) for case in cases]
+                first, last = values[0], values[-1]
+                growth = last / first if first and last else None
+                cells = [None if value is None else value * scale for value in values]
+                rows.append([who, *map(figure, [*cells, growth])])
+            header = ["", *(f"{case.columns:,} x {case.rows:,}" for case in cases), "last/first"]
+            yield Grid(f"Growth with {along}: {measure}, {name}", header, rows)
+
+
+def target_grid(results: Results) -> Grid:
+    """Each target, what was measured, and whether it is met."""
+    rows = [
+        [target.text, target.verdict, _digits(target.measured), target.note]
+        for target in targets(results)
+    ]
+    title = 'Targets, for "wide" with 10,000 columns unless said'
+    return Grid(title, ["", "", "measured", ""], rows, left=(0, 1, 3))
+
+
+def contender_grid(results: Results) -> Grid:
+    """Versions, and how each contender is used."""
+    rows = [
+        [c.name, f"{c.package} {c.version}", c.writes, c.reads, c.filters]
+        for c in results.contenders
+    ]
+    return Grid(
+        "Contenders", ["", "version", "writes by", "reads by", "filters"], rows, left=range(5)
+    )
+
+
+def remarks(results: Results) -> list[str]:
+    """What was checked, what was cast for it, and what was wrong."""
+    lines = [
+        f"{sum(results.comparisons.values())} results were compared with what was written, "
+        "column by column" + (":" if results.wrong else "; all are equal.")
+    ]
+    lines += [f"WRONG: {line}" for line in results.wrong]
+    for name, casts in results.casts.items():
+        if casts:
+            lines.append(f"{name} returns other types, cast before comparing: {', '.join(casts)}.")
+    return lines
+
+
+def text(results: Results) -> str:
+    """The report for the terminal."""
+    grids = [case_grid(results, case) for case in results.plan.cases]
+    grids += growth_grids(results)
+    parts = ["; ".join(f"{key}: {value}" for key, value in environment().items())]
+    parts += [", ".join(f"{c.name} {c.version}" for c in results.contenders)]
+    parts += ["", *(grid.text() for grid in grids), LEGEND, *remarks(results), ""]
+    return "\n".join([*parts, target_grid(results).text()])
+
+
+def environment() -> dict[str, str]:
+    """Date, machine, and versions of what all contenders share."""
+    return {
+        "Date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+        **machine.description(),
+        "Libraries": ", ".join(f"{name} {version(name)}" for name in ("numpy", "zstandard")),
+    }
