@@ -12,8 +12,6 @@ A failing disk or network stays the operating system's own exception, a wrong ar
 
 from __future__ import annotations
 
-import difflib
-import heapq
 from collections.abc import Iterable
 
 __all__ = [
@@ -57,6 +55,9 @@ def _close_matches(name: str, names: Iterable[str]) -> list[str]:
     Comparing with each of ten thousand names would take seconds. One that differs in up to three
     places has a quarter of `name` in it, so the comparison is with those that have most quarters.
     """
+    import difflib
+    import heapq
+
     folded = name.lower()
     size = max(1, len(folded) // 4)
     quarters = [

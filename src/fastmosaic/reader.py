@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from types import TracebackType
 from typing import IO, Any, Final, Self, TypeAlias
 
@@ -77,11 +78,8 @@ class MosaicFile:
             end = front.to_pybytes() + end
             start = footer.schema_offset
         block = end[footer.schema_offset - start : footer.index_offset - start]
-        body = block[4:]
         with located(f"schema block at offset {footer.schema_offset}"):
-            if footer.compression == Compression.ZSTD:
-                body = decompress(body, int.from_bytes(block[:4], "big"))
-            self._schema = SchemaBlock.decode(body)
+            self._schema = _decode_schema(block, footer.compression)
             if self._schema.num_buckets != footer.num_buckets:
                 raise CorruptFileError(
                     f"it has {self._schema.num_buckets} buckets, the footer {footer.num_buckets}"
@@ -287,6 +285,16 @@ class MosaicFile:
             return groups
         schema = pa.schema(self._schema.fields(positions))
         return [groups[i] for i in filtering.matching(expression, known, schema)]
+
+
+# The files of a data set have one schema: decoding it once is enough. What is compared is the
+# block itself, so that a file cannot get another one's schema.
+@lru_cache(maxsize=8)
+def _decode_schema(block: bytes, compression: Compression) -> SchemaBlock:
+    body = block[4:]
+    if compression == Compression.ZSTD:
+        body = decompress(body, int.from_bytes(block[:4], "big"))
+    return SchemaBlock.decode(body)
 
 
 @dataclass(slots=True)

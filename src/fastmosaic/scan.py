@@ -78,6 +78,13 @@ class _Task:
     slots: dict[int, pa.Buffer] | None = None  # by flat column
 
     @property
+    def size(self) -> int:
+        """Bytes to decompress."""
+        if self.slots is None:
+            return self.bucket.compressed_size
+        return sum(slot.size for slot in self.slots.values())
+
+    @property
     def place(self) -> str:
         return f"row group {self.group}, bucket {self.part.number} at offset {self.bucket.offset}"
 
@@ -211,7 +218,7 @@ class Scanner:
         threaded = (
             use_threads
             and len(tasks) > 1
-            and sum(task.bucket.compressed_size for task in tasks) >= MIN_THREADED_BYTES
+            and sum(task.size for task in tasks) >= MIN_THREADED_BYTES
         )
         for _ in map_in_order(decode, tasks, threaded):
             pass
@@ -247,8 +254,7 @@ class Scanner:
         pages: list[Any] = [None] * columns.num_flat
         if task.slots is not None:
             for flat in stored:
-                slot = task.slots[flat]
-                (pages[flat],) = buckets.decode_slots(slot, array("q", [0, slot.size]))
+                pages[flat] = buckets.decode_slot(task.slots[flat])
         else:
             spans = array("q")
             for flat in stored:

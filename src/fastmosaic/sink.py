@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import secrets
-import tempfile
 import weakref
 from collections.abc import Callable
 from contextlib import suppress
@@ -153,6 +151,8 @@ def _renamed_sink(name: str, filesystem: Any, path: str) -> Sink:
 
 
 def _uploaded_sink(name: str, upload: Callable[[str], object]) -> Sink:
+    import tempfile  # half as long to import as the rest of this package
+
     # An upload, once begun, cannot be taken back by way of pyarrow or fsspec: it begins in commit.
     spool = tempfile.NamedTemporaryFile(prefix="fastmosaic-")  # noqa: SIM115 - the sink closes it
 
@@ -191,4 +191,4 @@ def _quietly(*steps: Callable[[], object]) -> Callable[[], None]:
 
 
 def _temporary(name: str) -> str:
-    return f".{name[:50]}.{secrets.token_hex(8)}.tmp"
+    return f".{name[:50]}.{os.urandom(8).hex()}.tmp"

@@ -14,12 +14,14 @@ import os
 import threading
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import pyarrow as pa
 
 from .location import check_binary, is_directory, is_fsspec, kind_of, locate, os_error
+
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
 
 # A local read costs a few microseconds, in which some 16 KiB could be copied instead. Merged reads
 # stay short, as they are shared out to the cores and live as long as one of their slices.
@@ -240,6 +242,8 @@ def _read_noted(source: Source, extent: tuple[int, int]) -> pa.Buffer:
 
 @functools.cache
 def _pool(threads: int) -> ThreadPoolExecutor:
+    from concurrent.futures import ThreadPoolExecutor
+
     return ThreadPoolExecutor(threads, thread_name_prefix="fastmosaic-read")
 
 

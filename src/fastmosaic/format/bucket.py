@@ -34,7 +34,7 @@ from ..errors import CorruptFileError, UnsupportedError
 from . import _decode
 from ._encode import EncodedPages
 from .nested import BucketColumns, assemble
-from .wire import Cursor, compress_each, decompress_each, put_varint
+from .wire import Cursor, compress_each, decompress, decompress_each, put_varint
 
 
 class Layout(StrEnum):
@@ -95,6 +95,13 @@ def _check_children(count: int, columns: BucketColumns) -> None:
         raise CorruptFileError(
             f"a bucket declares {count} child columns, its schema {columns.num_children}"
         )
+
+
+def decode_slot(slot: pa.Buffer) -> bytes:
+    """The page in a slot."""
+    cursor = Cursor(slot)
+    size = cursor.varint()
+    return decompress(cursor.take(cursor.remaining), size)
 
 
 def decode_slots(data: pa.Buffer, spans: array[int]) -> Sequence[Any]:
