@@ -12,7 +12,7 @@ import fastmosaic as fm
 
 WRITER_OPTIONS = {
     "compression": "zstd",
-    "compression_level": 1,
+    "compression_level": None,
     "write_statistics": False,
     "use_dictionary": True,
     "row_group_size": None,

@@ -71,7 +71,7 @@ def write_table(
     where: Writable,
     *,
     compression: str | None = "zstd",
-    compression_level: int = 1,
+    compression_level: int | None = None,
     checksum: bool = True,
     write_statistics: bool | Sequence[str] = False,
     use_dictionary: bool | Sequence[str] = True,

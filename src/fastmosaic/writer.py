@@ -28,6 +28,8 @@ from .threads import map_in_order
 
 Writable: TypeAlias = str | os.PathLike[str] | IO[bytes] | pa.NativeFile
 
+DEFAULT_LEVEL: Final = 1
+DEFAULT_SCHEMA_LEVEL: Final = 6
 DEFAULT_ROW_GROUP_BYTES: Final = 256 << 20
 DEFAULT_NUM_BUCKETS: Final = 100
 DEFAULT_MAX_DICT_ENTRIES: Final = 255
@@ -79,8 +81,9 @@ class MosaicWriter:
         view strings and lists as plain ones, dictionaries as their values, unsigned integers as
         signed ones, a column of type null as a string column.
     compression : {"zstd", "none", None}
-    compression_level : int
-        Of zstd; 1 is fast, 19 is small.
+    compression_level : int, optional
+        Of zstd; 1 is fast, 19 is small. By default 1, and 6 for the column names, which are little
+        beside the data unless rows are few.
     checksum : bool
         Whether each compressed block carries zstd's checksum, which every reader verifies.
     write_statistics : bool or list of str
@@ -124,7 +127,7 @@ class MosaicWriter:
         schema: pa.Schema,
         *,
         compression: str | None = "zstd",
-        compression_level: int = 1,
+        compression_level: int | None = None,
         checksum: bool = True,
         write_statistics: bool | Sequence[str] = False,
         use_dictionary: bool | Sequence[str] = True,
@@ -149,8 +152,14 @@ class MosaicWriter:
         )
         _require(max_dict_entries >= 0, "max_dict_entries must not be negative")
         _require(max_dict_total_bytes >= 0, "max_dict_total_bytes must not be negative")
-        _require(-131072 <= compression_level <= 22, "compression_level must be -131072 to 22")
-        self._level = compression_level
+        _require(
+            compression_level is None or -131072 <= compression_level <= 22,
+            "compression_level must be -131072 to 22",
+        )
+        self._level = DEFAULT_LEVEL if compression_level is None else compression_level
+        self._schema_level = (
+            DEFAULT_SCHEMA_LEVEL if compression_level is None else compression_level
+        )
         self._checksum = checksum
         self._max_rows = row_group_size
         self._row_group_bytes = row_group_bytes
@@ -400,7 +409,7 @@ class MosaicWriter:
             body = self._block.encode()
             self._sink.write(len(body).to_bytes(4, "big"))
             if self._compression == Compression.ZSTD:
-                body = compress(body, self._level, self._checksum)
+                body = compress(body, self._schema_level, self._checksum)
             self._sink.write(body)
             index_offset = self._sink.tell()
             for row_group in self._row_groups:
