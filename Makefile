@@ -28,9 +28,10 @@ format: $(VENV)/ready
 	$(BIN)/ruff format
 	$(BIN)/ruff check --fix
 
+# Writes docs/benchmarks.md; takes half an hour. `make bench ARGS=--quick` takes two minutes.
 bench: $(VENV)/ready
 	$(BIN)/pip install --quiet --group bench
-	$(BIN)/python -m bench
+	$(BIN)/python -m bench $(ARGS)
 
 clean:
 	rm -rf $(VENV) build src/*.egg-info
