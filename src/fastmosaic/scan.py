@@ -73,16 +73,17 @@ class _Task:
     num_rows: int
     part: _Part
     bucket: Bucket
-    data: pa.Buffer | None = None  # the whole bucket; None if only slots were read
+    whole: bool  # whether all of the bucket is read, or only slots
+    data: pa.Buffer | None = None  # the bucket, or its directory
     directory: Directory | None = None  # of a paged bucket
     slots: dict[int, pa.Buffer] | None = None  # by flat column
 
     @property
     def size(self) -> int:
-        """Bytes to decompress."""
-        if self.slots is None:
-            return self.bucket.compressed_size
-        return sum(slot.size for slot in self.slots.values())
+        """Bytes to decompress, roughly."""
+        if self.slots is not None:
+            return sum(slot.size for slot in self.slots.values())
+        return self.bucket.compressed_size * len(self.part.wanted) // self.part.columns.num_columns
 
     @property
     def place(self) -> str:
@@ -142,25 +143,27 @@ class Scanner:
 
     def _tasks(self, group: int, parts: Sequence[_Part]) -> Iterator[_Task]:
         num_rows = self._metadata.rows_of(group)
-        for part in parts:
-            bucket = self._metadata.bucket(group, part.number)
-            for piece in part.pieces() if bucket.layout == Layout.PAGED else [part]:
-                yield _Task(group, num_rows, piece, bucket)
-
-    def _fetch(self, tasks: Sequence[_Task], use_threads: bool) -> None:
         whole_bytes = (
             WHOLE_BUCKET_BYTES_LOCAL if self._source.is_local else WHOLE_BUCKET_BYTES_REMOTE
         )
-        partial = []
+        for part in parts:
+            bucket = self._metadata.bucket(group, part.number)
+            if bucket.layout == Layout.MONOLITHIC:
+                yield _Task(group, num_rows, part, bucket, whole=True)
+                continue
+            # From half of the columns on, what is read in vain costs less than many reads.
+            whole = (
+                2 * len(part.wanted) >= part.columns.num_columns
+                or bucket.compressed_size <= whole_bytes
+            )
+            for piece in part.pieces():
+                yield _Task(group, num_rows, piece, bucket, whole)
+
+    def _fetch(self, tasks: Sequence[_Task], use_threads: bool) -> None:
         ranges = []
         for task in tasks:
             size = task.bucket.compressed_size
-            if (
-                task.bucket.layout == Layout.PAGED
-                and len(task.part.wanted) < task.part.columns.num_columns
-                and size > whole_bytes
-            ):
-                partial.append(task)
+            if not task.whole:
                 size = min(size, Directory.size(task.part.columns))
             ranges.append((task.bucket.offset, size))
         for task, data in zip(tasks, self._read(ranges, use_threads), strict=True):
@@ -171,8 +174,8 @@ class Scanner:
                         data, task.part.columns, task.num_rows, task.bucket.compressed_size
                     )
         ranges = []
+        partial = [task for task in tasks if not task.whole]
         for task in partial:
-            task.data = None
             assert task.directory is not None
             for flat in task.part.flat:
                 start, end = task.directory.offsets[flat : flat + 2]

@@ -41,8 +41,6 @@ _INITIAL_RATIO: Final = 0.3
 # ten thousand columns of one row each would cost more than the rows.
 _SMALL_BATCH_ROWS: Final = 1024
 _MAX_SMALL_BATCHES: Final = 32
-
-
 # Bytes of values below which threads would wait for each other more than they encode.
 _MIN_THREADED_BYTES: Final = 4 << 20
 

@@ -294,7 +294,7 @@ class FileMetaData:
         buckets = []
         for entry in range(first, first + count):
             number, offset, compressed, uncompressed = self._entry(entry)
-            layout = Bucket(offset, compressed, uncompressed).layout
+            layout = Bucket(offset, compressed, uncompressed).layout.value
             buckets.append(
                 BucketMetaData(
                     number, layout, offset, compressed, uncompressed or None, self._schema
