@@ -517,3 +517,12 @@ def test_statistics_are_a_dictionary_too():
         "min": 1,
         "max": 3,
     }
+
+
+def test_batches_without_columns_have_rows():
+    sink = io.BytesIO()
+    fm.write_table(pa.table({"a": range(10)}), sink, row_group_size=4)
+    with fm.MosaicFile(sink.getvalue()) as file:
+        assert [batch.num_rows for batch in file.iter_batches(3, columns=[])] == [3, 1, 3, 1, 2]
+        batches = file.iter_batches(3, columns=[], filters=[("a", ">", 2)])
+        assert [batch.num_rows for batch in batches] == [1, 3, 1, 2]

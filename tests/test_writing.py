@@ -1,5 +1,6 @@
 """Options, row groups, conversions, errors, and what is left on disk when writing fails."""
 
+import contextlib
 import datetime
 import decimal
 import io
@@ -755,3 +756,25 @@ def test_invalid_utf8_is_not_written():
     array = pa.array([b"\xff"], pa.binary()).view(pa.string())
     with pytest.raises(ValueError, match=r"'a'"):
         written(pa.table({"a": array}))
+
+
+def test_an_error_that_is_caught_inside_the_block_is_not_lost(tmp_path):
+    path = tmp_path / "out.mosaic"
+    bad = pa.array([b"\xff"], pa.binary()).view(pa.string())
+    with (
+        pytest.raises(ValueError, match="nothing was written"),
+        fm.MosaicWriter(path, pa.schema({"a": pa.string()}), row_group_size=1) as writer,
+        contextlib.suppress(ValueError),
+    ):
+        writer.write(pa.table({"a": bad}))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_null_inside_a_list_that_allows_none_leaves_the_writer_usable():
+    strict = pa.list_(pa.field("item", pa.int32(), nullable=False))
+    sink = io.BytesIO()
+    with fm.MosaicWriter(sink, pa.schema({"a": strict})) as writer:
+        with pytest.raises(fm.SchemaMismatchError, match="'a': 1 nulls"):
+            writer.write(pa.table({"a": pa.array([[1, None]], pa.list_(pa.int32())).cast(strict)}))
+        writer.write(pa.table({"a": pa.array([[1, 2]], strict)}))
+    assert fm.read_table(sink.getvalue())["a"].to_pylist() == [[1, 2]]

@@ -9,7 +9,8 @@ import pyarrow as pa
 from pyarrow import types as arrow_types
 
 from .errors import SchemaMismatchError, UnsupportedError
-from .format.types import is_simple, is_view, storage_type
+from .format.nested import check_nulls
+from .format.types import ColumnType, is_simple, is_view, storage_type
 
 # Arrow's 32-bit offsets end at 2 GiB, so larger batches are converted in halves.
 MAX_CONVERTED_BYTES: Final = 1 << 30
@@ -34,7 +35,11 @@ class Conformer:
     def __init__(self, stored: pa.Schema) -> None:
         self._stored = stored
         self._names = stored.names
-        self._required = [index for index, field in enumerate(stored) if not field.nullable]
+        self._strict = [
+            (index, ColumnType.from_arrow(field))
+            for index, field in enumerate(stored)
+            if not field.nullable or arrow_types.is_nested(field.type)
+        ]
 
     def check(self, schema: pa.Schema) -> None:
         """Raise if batches of `schema` cannot fit."""
@@ -69,13 +74,11 @@ class Conformer:
         return pa.RecordBatch.from_arrays(arrays, schema=self._stored)
 
     def _check_nulls(self, batch: pa.RecordBatch) -> None:
-        for index in self._required:
-            nulls = batch.column(index).null_count
-            if nulls:
-                raise SchemaMismatchError(
-                    f"column {self._names[index]!r} has {nulls} nulls, "
-                    "but the schema of the writer allows none"
-                )
+        for index, column_type in self._strict:
+            try:
+                check_nulls(batch.column(index), column_type)
+            except SchemaMismatchError as error:
+                raise SchemaMismatchError(f"column {self._names[index]!r}: {error}") from None
 
     def _index(self, names: Sequence[str]) -> dict[str, int]:
         """Where the columns are; the same names as the file's, each once, in any order."""

@@ -16,7 +16,7 @@ from .errors import ColumnNotFoundError, CorruptFileError
 from .format.metadata import FileMetaData, Footer
 from .format.schema import SchemaBlock
 from .format.wire import Compression, decompress
-from .scan import Scanner, located
+from .scan import Scanner, located, rows_without_columns
 from .storage import Source, open_source
 
 Readable: TypeAlias = (
@@ -186,8 +186,11 @@ class MosaicFile:
     ) -> Iterator[pa.RecordBatch]:
         for window in self._windows(query.groups):
             for batch in self._scanner.read(query.positions, query.schema, window, use_threads):
-                table = query.finish(pa.Table.from_batches([batch], schema=query.schema))
-                yield from table.combine_chunks().to_batches(max_chunksize=batch_size)
+                if query.expression is not None:
+                    table = query.finish(pa.Table.from_batches([batch], schema=query.schema))
+                    batch = _one_batch(table)
+                for start in range(0, batch.num_rows, batch_size):
+                    yield batch.slice(start, batch_size)
 
     def _windows(self, groups: Iterable[int]) -> Iterator[list[int]]:
         window: list[int] = []
@@ -311,6 +314,14 @@ class _Query:
         if self.expression is None:
             return table
         return filtering.filter_table(table, self.expression).select(self.names)
+
+
+def _one_batch(table: pa.Table) -> pa.RecordBatch:
+    """The rows of a table as a record batch; they are kept also where there is no column."""
+    if not table.num_columns:
+        return rows_without_columns(table.num_rows)
+    batches = table.combine_chunks().to_batches()
+    return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=table.schema)
 
 
 def _unique(columns: Sequence[str]) -> list[str]:

@@ -114,7 +114,7 @@ class Scanner:
         """The columns at `positions`, of the Arrow `schema`, a record batch for each row group."""
         with located(self._source.name):
             if not positions:
-                return [_rows_without_columns(self._metadata.rows_of(group)) for group in groups]
+                return [rows_without_columns(self._metadata.rows_of(group)) for group in groups]
             parts = self._parts(positions)
             distinct = list(dict.fromkeys(groups))  # one may be asked for more than once
             tasks = [
@@ -296,5 +296,6 @@ def located(place: str) -> Iterator[None]:
         raise
 
 
-def _rows_without_columns(num_rows: int) -> pa.RecordBatch:
+def rows_without_columns(num_rows: int) -> pa.RecordBatch:
+    """A record batch of so many rows that has no column."""
     return pa.RecordBatch.from_arrays([pa.nulls(num_rows)], ["_"]).select([])

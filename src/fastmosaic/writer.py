@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
@@ -14,7 +15,7 @@ import pyarrow as pa
 
 from . import layout
 from .conform import Conformer, stored_schema
-from .errors import ColumnNotFoundError, SchemaMismatchError, UnsupportedError
+from .errors import ColumnNotFoundError, UnsupportedError
 from .format._encode import ColumnFault, Columns, encode
 from .format.bucket import encode_monolithic, encode_paged, monolithic_header
 from .format.metadata import Bucket, Footer, Statistic, encode_row_group
@@ -139,6 +140,7 @@ class MosaicWriter:
         filesystem: object = None,
     ) -> None:
         self._closed = True  # until everything below has succeeded
+        self._failed = False
         self.schema = schema
         self._compression = _compression(compression)
         _require(num_buckets >= 1, "num_buckets must be at least 1")
@@ -276,12 +278,7 @@ class MosaicWriter:
         columns = Columns(batch)
         for position in self._nested:
             index = self._index_of[position]
-            try:
-                lengths, *children = flatten(batch.column(index), self._block.column_type(position))
-            except SchemaMismatchError as error:
-                raise SchemaMismatchError(
-                    f"column {self._block.name(position)!r}: {error}"
-                ) from None
+            lengths, *children = flatten(batch.column(index), self._block.column_type(position))
             columns.put(index, lengths)
             for child in children:
                 columns.append(child)
@@ -399,6 +396,8 @@ class MosaicWriter:
 
     def close(self) -> None:
         """Write what is left, then let the file appear. A second call does nothing."""
+        if self._failed:
+            self._check_open()
         if self._closed:
             return
         with self._abandoning():
@@ -430,12 +429,21 @@ class MosaicWriter:
             self._pending = []
             self._sink.abandon()
 
-    def _abandoning(self) -> _Abandoning:
-        return _Abandoning(self)
+    @contextmanager
+    def _abandoning(self) -> Iterator[None]:
+        """Give the file up if the block raises: it may have been written half."""
+        try:
+            yield
+        except BaseException:
+            self.abandon()
+            self._failed = True
+            raise
 
     def _check_open(self) -> None:
+        if self._failed:
+            raise ValueError("an error made the writer give its file up; nothing was written")
         if self._closed:
-            raise ValueError("the writer is closed, or gave its file up after an error")
+            raise ValueError("the writer is closed")
 
     def __enter__(self) -> Self:
         return self
@@ -450,25 +458,6 @@ class MosaicWriter:
             self.close()
         else:
             self.abandon()
-
-
-class _Abandoning:
-    """Gives the writer's file up if the block raises."""
-
-    def __init__(self, writer: MosaicWriter) -> None:
-        self._writer = writer
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(
-        self,
-        error_type: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        if error is not None:
-            self._writer.abandon()
 
 
 def _require(condition: bool, message: str) -> None:

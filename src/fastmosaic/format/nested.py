@@ -98,20 +98,34 @@ def _number(column_type: ColumnType, flat: int, first: int, children: bytearray)
 
 def flatten(array: pa.Array, column_type: ColumnType) -> list[pa.Array]:
     """The flat columns of a list or map array: its lengths, then its children."""
-    if array.null_count and not column_type.nullable:
-        raise SchemaMismatchError(f"{array.null_count} nulls where the schema allows none")
     if not column_type.children:
         return [array]
-    lengths = _lengths(array)
-    if arrow_types.is_map(array.type):
-        entries = _as_list(array).flatten()
-        inner = entries.flatten()
-    else:
-        inner = [array.flatten()]
-    flat = [lengths]
-    for child, child_type in zip(inner, column_type.children, strict=True):
+    flat = [_lengths(array)]
+    for child, child_type in zip(_inner(array), column_type.children, strict=True):
         flat += flatten(child, child_type)
     return flat
+
+
+def check_nulls(array: pa.Array, column_type: ColumnType) -> None:
+    """Raise `SchemaMismatchError` if there is a null where the type allows none, at any depth."""
+    if array.null_count and not column_type.nullable:
+        raise SchemaMismatchError(f"{array.null_count} nulls where the schema allows none")
+    if _is_strict_inside(column_type):
+        for child, child_type in zip(_inner(array), column_type.children, strict=True):
+            check_nulls(child, child_type)
+
+
+def _is_strict_inside(column_type: ColumnType) -> bool:
+    """Whether some element or value may not be null; Arrow itself sees to it that keys are not."""
+    inside = column_type.children[-1:]
+    return any(not child.nullable or _is_strict_inside(child) for child in inside)
+
+
+def _inner(array: pa.Array) -> list[pa.Array]:
+    """The elements of a list array, or the keys and the values of a map array."""
+    if arrow_types.is_map(array.type):
+        return _as_list(array).flatten().flatten()
+    return [array.flatten()]
 
 
 def _lengths(array: pa.Array) -> pa.Array:
