@@ -54,7 +54,7 @@ _FACTS = (
     "",
     "the data ends before its last value, or a length in it is broken",
     "a length is cut off or exceeds 32 bits",
-    "a dictionary declares more entries than it has bytes",
+    "a dictionary declares more entries than it has bytes, or than there are rows",
     "a dictionary index has no entry",
     "unknown encoding",
     "a string is not UTF-8",
@@ -66,6 +66,7 @@ _FACTS = (
 )
 
 cdef int64_t MAX_OFFSET = 2147483647
+cdef int64_t MAX_IDLE_ENTRIES = 65536  # of a dictionary that has more than there are rows
 cdef int64_t OVERSHOOT = 16  # bytes that short copies may write too many
 # Columns that take no more than this together share one piece of memory.
 cdef int64_t MAX_SHARED_BYTES = 1 << 20
@@ -131,6 +132,9 @@ cdef int take_data(Page* page, Reader* reader) noexcept nogil:
             return TRUNCATED
         if page.entries == 0 and page.non_null:
             return BAD_INDEX
+        # The table of entries may take 16 times their bytes: not for entries that no row needs.
+        if page.entries > max(page.non_null, MAX_IDLE_ENTRIES):
+            return BAD_ENTRIES
         reader.at += size
     page.data_size = reader.at - page.data
     return fault
@@ -350,16 +354,16 @@ cdef int lookup_fixed(Page* page, uint8_t* out) noexcept nogil:
                 out[i] = table[indices[i]]
         elif width == 2:
             for i in range(count):
-                fm_store16(out + 2 * i, fm_load16(table + 2 * indices[i]))
+                fm_store16(out + 2 * i, fm_load16(table + 2 * <int64_t>indices[i]))
         elif width == 4:
             for i in range(count):
-                fm_store32(out + 4 * i, fm_load32(table + 4 * indices[i]))
+                fm_store32(out + 4 * i, fm_load32(table + 4 * <int64_t>indices[i]))
         elif width == 8:
             for i in range(count):
-                fm_store64(out + 8 * i, fm_load64(table + 8 * indices[i]))
+                fm_store64(out + 8 * i, fm_load64(table + 8 * <int64_t>indices[i]))
         else:
             for i in range(count):
-                memcpy(out + 16 * i, table + 16 * indices[i], 16)
+                memcpy(out + 16 * i, table + 16 * <int64_t>indices[i], 16)
         out += count * width
         done += count
     free(table)
