@@ -184,10 +184,10 @@ def test_a_directory_has_16_bits_for_its_number_of_children():
         (uv(2) + uv(2) + bytes(2), "a bucket declares 2 child columns, its schema 1"),
         (uv(2) + uv(2**32 - 1), "a bucket declares 4294967295 child columns, its schema 1"),
         (uv(2) + uv(1), "needed 1 bytes at offset 2"),
-        (uv(2) + uv(1) + uv(0) + b"\x3f", "flat column 0: the data ends before its last value"),
+        (uv(2) + uv(1) + uv(0) + b"\x3f", "column 'a': the data ends before its last value"),
         (
             uv(2) + uv(1) + uv(2**32 - 1) + b"\x0f\0" + b"\1\2",
-            "flat column 2: the data ends before its last value",
+            "column 'b': the data ends before its last value",
         ),
     ],
 )
@@ -229,11 +229,11 @@ def test_a_slot_outside_of_the_bucket_is_corrupt(span):
         bucket.decode_slots(pa.py_buffer(b"abc"), spans(*span))
 
 
-def test_faults_name_their_flat_column():
-    with pytest.raises(CorruptFileError, match="flat column 1: unknown encoding"):
+def test_faults_name_their_column():
+    with pytest.raises(CorruptFileError, match="column 'b': unknown encoding"):
         bucket.open_slots([None, b"\4\0"], FLAT, [2, 2])
     opened = bucket.open_slots([None, b"\1\0" + sized(b"\xff")], FLAT, [2, 2])
-    with pytest.raises(CorruptFileError, match="flat column 1: a string is not UTF-8"):
+    with pytest.raises(CorruptFileError, match="column 'b': a string is not UTF-8"):
         decoded(opened, FLAT, [0, 1], 2)
     assert decoded(opened, FLAT, [0], 2)[0].null_count == 2
 

@@ -1,11 +1,12 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 """From Arrow arrays to the pages of a bucket, column by column, without the GIL.
 
-A column may come in several chunks. Its values are first laid out densely, without the nulls:
-numbers as 64-bit integers, strings as pointers and lengths. Everything else works on those.
+A column may come in several chunks. It is walked in blocks of values without the nulls: numbers
+as 64-bit integers, strings as pointers and lengths. A first walk looks for a constant or a
+dictionary, and where that is of no use a second one writes the values as they are.
 """
 
-from libc.stdint cimport int32_t, int64_t, uint8_t, uintptr_t
+from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t, uintptr_t
 from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcmp, memcpy, memset
 
@@ -237,21 +238,47 @@ cdef inline void load_value(const ArrowArray* array, int kind, int64_t i,
         value.low = fm_load64(data + 8 * i)
 
 
-cdef void densify(const ArrowArray* array, int kind, Value* out) noexcept nogil:
-    cdef int64_t i, row = 0, k = 0, size = bitmap_size(array)
-    cdef const uint8_t* validity = validity_of(array)
+cdef enum:
+    BLOCK = 1024  # values at a time: they stay in the first-level cache
+
+
+cdef struct Walk:
+    ArrowArray** chunks
+    int64_t num_chunks
+    int kind
+    int64_t chunk      # where it is
+    int64_t row
+
+
+cdef int next_block(Walk* walk, Value* out) noexcept nogil:
+    """The next values that are not null, as many as fit in a block; 0 at the end."""
+    cdef const ArrowArray* array
     cdef uint64_t valid
-    if validity == NULL:
-        for i in range(array.length):
-            load_value(array, kind, array.offset + i, &out[i])
-        return
-    while row < array.length:
-        valid = fm_bits(validity, size, array.offset + row, <int>min(64, array.length - row))
-        while valid:
-            load_value(array, kind, array.offset + row + fm_ctz64(valid), &out[k])
-            k += 1
-            valid &= valid - 1
-        row += 64
+    cdef int i, rows, count = 0
+    while walk.chunk < walk.num_chunks:
+        array = walk.chunks[walk.chunk]
+        if validity_of(array) == NULL:
+            rows = <int>min(<int64_t>(BLOCK - count), array.length - walk.row)
+            for i in range(rows):
+                load_value(array, walk.kind, array.offset + walk.row + i, &out[count + i])
+            count += rows
+            walk.row += rows
+        else:
+            while walk.row < array.length and count <= BLOCK - 64:
+                rows = <int>min(<int64_t>64, array.length - walk.row)
+                valid = fm_bits(validity_of(array), bitmap_size(array), array.offset + walk.row,
+                                rows)
+                while valid:
+                    load_value(array, walk.kind, array.offset + walk.row + fm_ctz64(valid),
+                               &out[count])
+                    count += 1
+                    valid &= valid - 1
+                walk.row += rows
+        if walk.row < array.length:
+            return count
+        walk.chunk += 1
+        walk.row = 0
+    return count
 
 
 # What can be wrong with a column.
@@ -388,18 +415,14 @@ cdef struct Dictionary:
     int64_t room
     int64_t count
     int64_t bytes          # of the entries in the file
-    uint32_t* indices      # of the values, as far as they were looked up
-    int64_t indices_room
+    uint32_t last          # the entry of the value before
+    uint8_t* indices       # of the values so far, of one byte or four
+    int64_t index_bytes
+    int64_t index_room     # in bytes
+    int64_t num_indices
 
 
-cdef bint reserve(Dictionary* dictionary, int64_t values) noexcept nogil:
-    cdef uint32_t* indices
-    if dictionary.indices_room < values:
-        indices = <uint32_t*>realloc(dictionary.indices, values * sizeof(uint32_t))
-        if indices == NULL:
-            return False
-        dictionary.indices = indices
-        dictionary.indices_room = values
+cdef bint begin(Dictionary* dictionary, int64_t max_entries) noexcept nogil:
     if dictionary.slots == NULL:
         dictionary.num_slots = 1024
         dictionary.room = 512
@@ -408,7 +431,22 @@ cdef bint reserve(Dictionary* dictionary, int64_t values) noexcept nogil:
         if dictionary.slots == NULL or dictionary.entries == NULL:
             return False
     memset(dictionary.slots, 0, dictionary.num_slots * sizeof(uint32_t))
-    dictionary.count = dictionary.bytes = 0
+    dictionary.count = dictionary.bytes = dictionary.num_indices = 0
+    dictionary.index_bytes = 1 if max_entries <= 256 else 4
+    return True
+
+
+cdef bint reserve(Dictionary* dictionary, int64_t more) noexcept nogil:
+    """Make room for the indices of `more` values."""
+    cdef int64_t needed = (dictionary.num_indices + more) * dictionary.index_bytes
+    cdef uint8_t* indices
+    if needed > dictionary.index_room:
+        needed = max(needed, 2 * dictionary.index_room)
+        indices = <uint8_t*>realloc(dictionary.indices, needed)
+        if indices == NULL:
+            return False
+        dictionary.indices = indices
+        dictionary.index_room = needed
     return True
 
 
@@ -436,56 +474,68 @@ cdef bint grow(Dictionary* dictionary, int kind) noexcept nogil:
     return True
 
 
-cdef int build(Dictionary* dictionary, const Value* values, int64_t count, int kind,
-               int64_t max_entries, int64_t max_bytes) noexcept nogil:
-    """Number the distinct values: 1, or 0 as soon as there are too many, or -1 without memory."""
-    cdef int64_t i
-    cdef uint64_t slot, mask
-    cdef uint32_t entry = 0
-    cdef bint limited = width_of(kind) == 0 or kind == TIMESTAMP_NS
-    if not reserve(dictionary, count):
-        return -1
-    mask = dictionary.num_slots - 1
-    for i in range(count):
-        if i and same(&values[i], &values[i - 1], kind):
-            dictionary.indices[i] = entry
-            continue
-        slot = hash_value(&values[i], kind) & mask
-        while True:
-            entry = dictionary.slots[slot]
-            if entry == 0:
-                if dictionary.count >= max_entries:
-                    return 0
-                dictionary.bytes += size_value(&values[i], kind)
-                if limited and dictionary.bytes > max_bytes:
-                    return 0
-                if dictionary.count == dictionary.room:
-                    if not grow(dictionary, kind):
-                        return -1
-                    mask = dictionary.num_slots - 1
-                    slot = hash_value(&values[i], kind) & mask
-                    while dictionary.slots[slot]:
-                        slot = (slot + 1) & mask
-                entry = <uint32_t>dictionary.count
-                dictionary.entries[entry] = values[i]
-                dictionary.count += 1
-                dictionary.slots[slot] = entry + 1
-                break
-            entry -= 1
-            if same(&values[i], &dictionary.entries[entry], kind):
-                break
+cdef int find(Dictionary* dictionary, const Value* value, int kind, int64_t max_entries,
+              int64_t max_bytes) noexcept nogil:
+    """Let `last` be the entry of `value`: 1, or 0 if it were one too many, or -1 without memory."""
+    cdef uint64_t mask = dictionary.num_slots - 1
+    cdef uint64_t slot = hash_value(value, kind) & mask
+    while dictionary.slots[slot]:
+        dictionary.last = dictionary.slots[slot] - 1
+        if same(value, &dictionary.entries[dictionary.last], kind):
+            return 1
+        slot = (slot + 1) & mask
+    if dictionary.count >= max_entries:
+        return 0
+    dictionary.bytes += size_value(value, kind)
+    if dictionary.bytes > max_bytes:
+        return 0
+    if dictionary.count == dictionary.room:
+        if not grow(dictionary, kind):
+            return -1
+        mask = dictionary.num_slots - 1
+        slot = hash_value(value, kind) & mask
+        while dictionary.slots[slot]:
             slot = (slot + 1) & mask
-        dictionary.indices[i] = entry
+    dictionary.last = <uint32_t>dictionary.count
+    dictionary.entries[dictionary.last] = value[0]
+    dictionary.count += 1
+    dictionary.slots[slot] = dictionary.last + 1
     return 1
 
 
-cdef void pack(const uint32_t* indices, int64_t count, int width, uint8_t* out) noexcept nogil:
-    """Write `count` indices of `width` bits, low bit first."""
-    cdef uint64_t window = 0
+cdef int feed(Dictionary* dictionary, const Value* values, int count, int kind,
+              int64_t max_entries, int64_t max_bytes) noexcept nogil:
+    """Number `count` more values: 1, or 0 as soon as there are too many, or -1 without memory."""
+    cdef int i, found
+    cdef int64_t at = dictionary.num_indices
+    if not reserve(dictionary, count):
+        return -1
+    for i in range(count):
+        # Often a value is the one before: then nothing need be hashed.
+        if dictionary.count == 0 or not same(&values[i], &dictionary.entries[dictionary.last],
+                                             kind):
+            found = find(dictionary, &values[i], kind, max_entries, max_bytes)
+            if found <= 0:
+                return found
+        if dictionary.index_bytes == 1:
+            dictionary.indices[at + i] = <uint8_t>dictionary.last
+        else:
+            (<uint32_t*>dictionary.indices)[at + i] = dictionary.last
+    dictionary.num_indices += count
+    return 1
+
+
+cdef void pack(const Dictionary* dictionary, int width, uint8_t* out) noexcept nogil:
+    """Write the indices in `width` bits each, low bit first."""
+    cdef uint64_t window = 0, index
     cdef int filled = 0
     cdef int64_t i
-    for i in range(count):
-        window |= <uint64_t>indices[i] << filled
+    for i in range(dictionary.num_indices):
+        if dictionary.index_bytes == 1:
+            index = dictionary.indices[i]
+        else:
+            index = (<uint32_t*>dictionary.indices)[i]
+        window |= index << filled
         filled += width
         while filled >= 8:
             out[0] = <uint8_t>window
@@ -534,72 +584,96 @@ cdef struct Encoded:
     int64_t data
 
 
-cdef struct Scratch:
-    Value* values
-    int64_t room
-    Dictionary dictionary
+cdef int64_t dictionary_size(const Dictionary* dictionary) noexcept nogil:
+    """Bytes of the entries, after their number."""
+    return varint_size(dictionary.count) + dictionary.bytes
+
+
+cdef int64_t indices_size(const Dictionary* dictionary) noexcept nogil:
+    return (dictionary.num_indices * bit_width(dictionary.count) + 7) // 8
+
+
+cdef int choose(Walk* walk, int64_t valid, Dictionary* dictionary, bint use_dictionary,
+                int64_t max_entries, int64_t max_bytes, Value* first, Encoded* out) noexcept nogil:
+    """Find the encoding and the sizes of its parts; gives a Fault."""
+    cdef Value[BLOCK] values
+    cdef int i, count, status = use_dictionary, kind = walk.kind
+    cdef int64_t plain = valid * width_of(kind)
+    cdef bint constant = True, started = False
+    if width_of(kind) and kind != TIMESTAMP_NS:
+        max_bytes = INT64_MAX  # the limit is for lengths that vary, and for these timestamps
+    if use_dictionary and not begin(dictionary, max_entries):
+        return NO_MEMORY
+    # Once it is neither constant nor a dictionary, only lengths that vary are still of interest.
+    while constant or status or not width_of(kind):
+        count = next_block(walk, values)
+        if count == 0:
+            break
+        if not started:
+            first[0] = values[0]
+            started = True
+        i = 0
+        while constant and i < count:
+            constant = same(&values[i], first, kind)
+            i += 1
+        if not width_of(kind):
+            for i in range(count):
+                plain += size_value(&values[i], kind)
+        if status:
+            status = feed(dictionary, values, count, kind, max_entries, max_bytes)
+            if status < 0:
+                return NO_MEMORY
+    if constant:
+        out.encoding = CONST
+        out.meta = size_value(first, kind)
+    elif status and dictionary_size(dictionary) + indices_size(dictionary) < plain:
+        out.encoding = DICT
+        out.meta = dictionary_size(dictionary)
+        out.data = indices_size(dictionary)
+    else:
+        out.encoding = PLAIN
+        out.data = plain
+    return FINE
+
+
+cdef void put_plain(Walk* walk, uint8_t* at) noexcept nogil:
+    cdef Value[BLOCK] values
+    cdef int i, count = next_block(walk, values)
+    while count:
+        for i in range(count):
+            at = put_value(at, &values[i], walk.kind)
+        count = next_block(walk, values)
 
 
 cdef int encode_column(ArrowArray** chunks, int64_t num_chunks, int kind, bint use_dictionary,
-                        int64_t max_entries, int64_t max_bytes, Scratch* scratch,
-                        Encoded* out) noexcept nogil:
+                       int64_t max_entries, int64_t max_bytes, Dictionary* dictionary,
+                       Encoded* out) noexcept nogil:
     """Encode one column; gives a Fault."""
-    cdef int64_t i, valid = 0, plain = 0, dict_size
-    cdef Value* values
-    cdef Dictionary* dictionary = &scratch.dictionary
+    cdef int64_t i, valid = 0
+    cdef Value first
+    cdef Walk walk
     cdef uint8_t* at
-    cdef int built = 0, fault
+    cdef int fault
 
     out.rows = 0
     for i in range(num_chunks):
         out.rows += chunks[i].length
         valid += count_valid(chunks[i])
-    out.encoding = ALL_NULL
-    if valid == 0:
-        return FINE
-
-    if scratch.room < valid:
-        values = <Value*>realloc(scratch.values, valid * sizeof(Value))
-        if values == NULL:
-            return NO_MEMORY
-        scratch.values = values
-        scratch.room = valid
-    values = scratch.values
-    for i in range(num_chunks):
         fault = check(chunks[i], kind)
         if fault:
             return fault
-        densify(chunks[i], kind, values)
-        values += count_valid(chunks[i])
-    values = scratch.values
-
+    out.encoding = ALL_NULL
+    if valid == 0:
+        return FINE
     out.has_nulls = valid < out.rows
     out.nulls = (out.rows + 7) // 8 if out.has_nulls else 0
-    out.encoding = CONST
-    for i in range(1, valid):
-        if not same(&values[i], &values[0], kind):
-            out.encoding = PLAIN
-            break
-
-    if out.encoding == CONST:
-        out.meta = size_value(&values[0], kind)
-    else:
-        if width_of(kind):
-            plain = valid * width_of(kind)
-        else:
-            for i in range(valid):
-                plain += size_value(&values[i], kind)
-        out.data = plain
-        if use_dictionary:
-            built = build(dictionary, values, valid, kind, max_entries, max_bytes)
-            if built < 0:
-                return NO_MEMORY
-        if built:
-            dict_size = varint_size(dictionary.count) + dictionary.bytes
-            if dict_size + (valid * bit_width(dictionary.count) + 7) // 8 < plain:
-                out.encoding = DICT
-                out.meta = dict_size
-                out.data = (valid * bit_width(dictionary.count) + 7) // 8
+    walk.chunks = chunks
+    walk.num_chunks = num_chunks
+    walk.kind = kind
+    walk.chunk = walk.row = 0
+    fault = choose(&walk, valid, dictionary, use_dictionary, max_entries, max_bytes, &first, out)
+    if fault:
+        return fault
 
     out.page = <uint8_t*>malloc(2 + out.meta + out.nulls + out.data)
     if out.page == NULL:
@@ -608,7 +682,7 @@ cdef int encode_column(ArrowArray** chunks, int64_t num_chunks, int kind, bint u
     out.page[1] = out.has_nulls
     at = out.page + 2
     if out.encoding == CONST:
-        at = put_value(at, &values[0], kind)
+        at = put_value(at, &first, kind)
     elif out.encoding == DICT:
         at = put_varint(at, dictionary.count)
         for i in range(dictionary.count):
@@ -617,10 +691,10 @@ cdef int encode_column(ArrowArray** chunks, int64_t num_chunks, int kind, bint u
         put_nulls(chunks, num_chunks, out.rows, at)
         at += out.nulls
     if out.encoding == DICT:
-        pack(dictionary.indices, valid, bit_width(dictionary.count), at)
+        pack(dictionary, bit_width(dictionary.count), at)
     elif out.encoding == PLAIN:
-        for i in range(valid):
-            at = put_value(at, &values[i], kind)
+        walk.chunk = walk.row = 0
+        put_plain(&walk, at)
     return FINE
 
 
@@ -740,14 +814,14 @@ def encode(list batches not None, columns, const uint8_t[::1] kinds not None,
     cdef EncodedPages pages = EncodedPages(count)
     cdef ArrowArray** chunks
     cdef Columns batch
-    cdef Scratch scratch
+    cdef Dictionary dictionary
     cdef int fault = FINE
     if kinds.shape[0] != count or use_dictionary.shape[0] != count:
         raise ValueError(f"{kinds.shape[0]} kinds for {count} columns")
     chunks = <ArrowArray**>malloc((count * num_batches + 1) * sizeof(ArrowArray*))
     if chunks == NULL:
         raise MemoryError
-    memset(&scratch, 0, sizeof(Scratch))
+    memset(&dictionary, 0, sizeof(Dictionary))
     try:
         for k in range(num_batches):
             batch = batches[k]
@@ -758,7 +832,7 @@ def encode(list batches not None, columns, const uint8_t[::1] kinds not None,
         with nogil:
             for i in range(count):
                 fault = encode_column(chunks + i * num_batches, num_batches, kinds[i],
-                                      use_dictionary[i], max_entries, max_bytes, &scratch,
+                                      use_dictionary[i], max_entries, max_bytes, &dictionary,
                                       &pages._pages[i])
                 if fault:
                     break
@@ -769,7 +843,6 @@ def encode(list batches not None, columns, const uint8_t[::1] kinds not None,
         return pages
     finally:
         free(chunks)
-        free(scratch.values)
-        free(scratch.dictionary.slots)
-        free(scratch.dictionary.entries)
-        free(scratch.dictionary.indices)
+        free(dictionary.slots)
+        free(dictionary.entries)
+        free(dictionary.indices)

@@ -131,7 +131,7 @@ def open_monolithic(
         view = memoryview(data).cast("B")
         return _decode.Pages.from_monolithic(view, start, columns.kinds, rows, stop)
     except _decode.PageFault as fault:
-        raise CorruptFileError(f"flat column {fault.column}: {fault}") from fault
+        raise CorruptFileError(f"column {columns.name(fault.column)!r}: {fault}") from fault
 
 
 def open_slots(slots: Sequence[Any], columns: BucketColumns, rows: Sequence[int]) -> _decode.Pages:
@@ -139,7 +139,7 @@ def open_slots(slots: Sequence[Any], columns: BucketColumns, rows: Sequence[int]
     try:
         return _decode.Pages.from_slots(slots, columns.kinds, rows)
     except _decode.PageFault as fault:
-        raise CorruptFileError(f"flat column {fault.column}: {fault}") from fault
+        raise CorruptFileError(f"column {columns.name(fault.column)!r}: {fault}") from fault
 
 
 def flat_of(columns: BucketColumns, wanted: list[int]) -> list[int]:
@@ -165,7 +165,7 @@ def decode(
         nodes = [node for root in roots for node in root.walk()]
         flat = pages.decode([node.flat for node in nodes], [node.arrow for node in nodes])
     except _decode.PageFault as fault:
-        raise CorruptFileError(f"flat column {fault.column}: {fault}") from fault
+        raise CorruptFileError(f"column {columns.name(fault.column)!r}: {fault}") from fault
     except OverflowError as error:
         raise UnsupportedError(f"{error}; Arrow's offsets end there") from error
     by_number = {node.flat: column for node, column in zip(nodes, flat, strict=True)}

@@ -75,6 +75,14 @@ class BucketColumns:
     def num_flat(self) -> int:
         return len(self.kinds)
 
+    def name(self, flat: int) -> str:
+        """The name of the column that a flat column belongs to."""
+        owner = flat
+        for index, node in self._nodes.items():
+            if any(child.flat == flat for child in node.walk()):
+                owner = index
+        return self._schema.name(self.positions[owner])
+
     def node(self, index: int) -> Node:
         """The node of the `index`-th column of the bucket."""
         node = self._nodes.get(index)
