@@ -13,8 +13,8 @@ from libc.string cimport memcpy, memset
 from fastmosaic.format._arrow cimport ArrowArray
 from fastmosaic.format._wire cimport (
     ALL_NULL, BINARY, BOOL, CONST, DECIMAL64, DECIMAL128, DICT, INT8, INT16, INT32, INT64,
-    NUM_KINDS, PLAIN, STRING, TIMESTAMP_NS, Reader, bit_width, fm_bits, fm_load16, fm_load32,
-    fm_load64, fm_popcount64, fm_store16, fm_store32, fm_store64, fm_swap16, fm_swap32, fm_swap64,
+    NUM_KINDS, PLAIN, STRING, TIMESTAMP_NS, Reader, bit_width, fm_bits, fm_copy, fm_is_ascii,
+    fm_load16, fm_load32, fm_load64, fm_popcount64, fm_store16, fm_store32, fm_store64, fm_swap16, fm_swap32, fm_swap64,
     is_utf8, left, skip_values, uint16_t, uint32_t, uint64_t, varint, width_of,
 )
 
@@ -319,7 +319,7 @@ cdef inline uint32_t largest(const uint32_t* indices, int count) noexcept nogil:
     return result
 
 
-cdef void repeat(uint8_t* out, int width, int64_t count) noexcept nogil:
+cdef void repeat(uint8_t* out, int64_t width, int64_t count) noexcept nogil:
     """Fill `out` with `count` copies of its first value."""
     cdef int64_t filled = width, total = count * width, step
     if width == 1:
@@ -420,7 +420,7 @@ cdef int plain_strings(Page* page, int32_t* offsets, uint8_t* out) noexcept nogi
         reader.at += size
         filled += size
         offsets[i + 1] = <int32_t>filled
-    if page.kind == STRING:
+    if page.kind == STRING and not fm_is_ascii(out, filled):
         if not is_utf8(out, filled):
             return BAD_UTF8
         # Valid as a whole; a string that starts inside a character is not valid alone.
@@ -433,13 +433,15 @@ cdef int plain_strings(Page* page, int32_t* offsets, uint8_t* out) noexcept nogi
 cdef struct Entry:
     const uint8_t* text
     int64_t size
+    uint8_t[16] short_text   # the text, if it is no longer than this
 
 
-cdef int open_entries(Page* page, Entry* entries) noexcept nogil:
+cdef int open_entries(Page* page, Entry* entries, bint* all_short) noexcept nogil:
     cdef Reader reader
     cdef int64_t i
     reader.at = page.meta
     reader.end = page.meta + page.meta_size
+    all_short[0] = True
     for i in range(page.entries):
         entries[i].size = varint(&reader)
         if entries[i].size < 0 or entries[i].size > left(&reader):
@@ -448,6 +450,10 @@ cdef int open_entries(Page* page, Entry* entries) noexcept nogil:
         reader.at += entries[i].size
         if page.kind == STRING and not is_utf8(entries[i].text, entries[i].size):
             return BAD_UTF8
+        if entries[i].size <= 16:
+            fm_copy(entries[i].short_text, entries[i].text, entries[i].size)
+        else:
+            all_short[0] = False
     return FINE
 
 
@@ -471,24 +477,37 @@ cdef int size_strings(Page* page, Entry* entries, int64_t* total) noexcept nogil
     return FINE
 
 
-cdef void lookup_strings(Page* page, Entry* entries, int32_t* offsets, uint8_t* out) noexcept nogil:
+cdef void repeat_string(Page* page, Entry* entry, int32_t* offsets, uint8_t* out) noexcept nogil:
+    cdef int64_t i
+    for i in range(page.non_null + 1):
+        offsets[i] = <int32_t>(i * entry.size)
+    if page.non_null and entry.size:
+        memcpy(out, entry.text, entry.size)
+        repeat(out, entry.size, page.non_null)
+
+
+cdef void lookup_strings(Page* page, Entry* entries, bint all_short, int32_t* offsets,
+                         uint8_t* out) noexcept nogil:
     cdef uint32_t[1024] indices
-    cdef int64_t done = 0, filled = 0, size
+    cdef int64_t done = 0, filled = 0
     cdef int i, count, bits = bit_width(page.entries)
-    cdef const uint8_t* roomy = page.meta + page.meta_size - 16
     cdef Entry* entry
     offsets[0] = 0
-    memset(indices, 0, sizeof(indices))  # as a CONST has it
     while done < page.non_null:
         count = <int>min(<int64_t>BLOCK, page.non_null - done)
-        if page.encoding == DICT:
-            unpack(page.data, page.data_size, bits, done, count, indices)
-        for i in range(count):
-            entry = &entries[indices[i]]
-            size = entry.size
-            copy_short(out + filled, entry.text, size, entry.text <= roomy)
-            filled += size
-            offsets[done + i + 1] = <int32_t>filled
+        unpack(page.data, page.data_size, bits, done, count, indices)
+        if all_short:
+            for i in range(count):
+                entry = &entries[indices[i]]
+                memcpy(out + filled, entry.short_text, 16)  # there is room to overshoot
+                filled += entry.size
+                offsets[done + i + 1] = <int32_t>filled
+        else:
+            for i in range(count):
+                entry = &entries[indices[i]]
+                memcpy(out + filled, entry.text, entry.size)
+                filled += entry.size
+                offsets[done + i + 1] = <int32_t>filled
         done += count
 
 
@@ -565,6 +584,7 @@ cdef struct Column:
     int64_t values
     int64_t size           # of all parts, and some more for copies that overshoot
     Entry* entries         # of a CONST or DICT of strings
+    bint all_short         # whether each of them has 16 bytes or fewer
     uint8_t* data
     PyObject* owner        # the pyarrow.Buffer that `data` is in
     ArrowArray* array      # what becomes of it
@@ -641,7 +661,7 @@ cdef int measure(Column* column) noexcept nogil:
             column.entries = <Entry*>malloc((page.entries + 1) * sizeof(Entry))
             if column.entries == NULL:
                 return NO_MEMORY
-            fault = open_entries(page, column.entries)
+            fault = open_entries(page, column.entries, &column.all_short)
             if not fault:
                 fault = size_strings(page, column.entries, &strings)
         if not fault and strings > MAX_OFFSET:
@@ -683,8 +703,11 @@ cdef int fill(Column* column) noexcept nogil:
         return fault
     if page.encoding == PLAIN:
         fault = plain_strings(page, <int32_t*>values, values + column.values)
+    elif page.encoding == CONST:
+        repeat_string(page, column.entries, <int32_t*>values, values + column.values)
     else:
-        lookup_strings(page, column.entries, <int32_t*>values, values + column.values)
+        lookup_strings(page, column.entries, column.all_short, <int32_t*>values,
+                       values + column.values)
     if nulls and not fault:
         spread_offsets(<int32_t*>values, page)
     return fault

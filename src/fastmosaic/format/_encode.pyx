@@ -8,7 +8,7 @@ dictionary, and where that is of no use a second one writes the values as they a
 
 from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t, uintptr_t
 from libc.stdlib cimport calloc, free, malloc, realloc
-from libc.string cimport memcmp, memcpy, memset
+from libc.string cimport memcpy, memset
 
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.memoryview cimport PyMemoryView_FromMemory
@@ -16,8 +16,8 @@ from cpython.memoryview cimport PyMemoryView_FromMemory
 from fastmosaic.format._arrow cimport ArrowArray
 from fastmosaic.format._wire cimport (
     ALL_NULL, BINARY, BOOL, CONST, DECIMAL64, DECIMAL128, DICT, INT8, INT16, INT32, NUM_KINDS,
-    PLAIN, STRING, TIMESTAMP_NS, bit_width, fm_bits, fm_ctz64, fm_load16, fm_load32, fm_load64,
-    fm_popcount64, fm_store16, fm_store32, fm_store64, fm_swap16, fm_swap32, fm_swap64, is_utf8,
+    PLAIN, STRING, TIMESTAMP_NS, bit_width, fm_bits, fm_copy, fm_ctz64, fm_equal, fm_is_ascii,
+    fm_load16, fm_load32, fm_load64, fm_popcount64, fm_store16, fm_store32, fm_store64, fm_swap16, fm_swap32, fm_swap64, is_utf8,
     uint32_t, uint64_t, width_of,
 )
 
@@ -301,12 +301,7 @@ cdef int check(const ArrowArray* array, int kind) noexcept nogil:
     if kind == STRING:
         offsets = <const int32_t*>array.buffers[1] + array.offset
         data = <const uint8_t*>array.buffers[2]
-        i = offsets[0]
-        while i + 8 <= offsets[array.length] and fm_load64(data + i) & 0x8080808080808080ULL == 0:
-            i += 8
-        while i < offsets[array.length] and data[i] < 0x80:
-            i += 1
-        if i == offsets[array.length]:
+        if fm_is_ascii(data + offsets[0], offsets[array.length] - offsets[0]):
             return FINE
         for i in range(array.length):
             if is_valid(array, i) and not is_utf8(data + offsets[i], offsets[i + 1] - offsets[i]):
@@ -325,7 +320,7 @@ cdef inline bint same(const Value* a, const Value* b, int kind) noexcept nogil:
         return False
     if kind < BINARY:
         return a.high == b.high
-    return a.high == b.high or memcmp(<const void*>a.high, <const void*>b.high, a.low) == 0
+    return a.high == b.high or fm_equal(<const uint8_t*>a.high, <const uint8_t*>b.high, a.low)
 
 
 cdef inline uint64_t mix(uint64_t x) noexcept nogil:
@@ -399,7 +394,7 @@ cdef uint8_t* put_value(uint8_t* out, const Value* value, int kind) noexcept nog
         return out + size
     if kind >= BINARY:
         out = put_varint(out, value.low)
-        memcpy(out, <const void*>value.high, value.low)
+        fm_copy(out, <const uint8_t*>value.high, value.low)
         return out + value.low
     fm_store64(out, fm_swap64(value.low))
     return out + 8

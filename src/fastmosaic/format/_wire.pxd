@@ -24,6 +24,44 @@ cdef extern from *:
     static inline int fm_ctz64(uint64_t v) { return __builtin_ctzll(v); }
     static inline int fm_popcount64(uint64_t v) { return __builtin_popcountll(v); }
 
+    /* Strings are mostly short: two loads that overlap beat a call. Nothing outside is touched. */
+    static inline void fm_copy(uint8_t* to, const uint8_t* from, uint64_t size) {
+        if (size > 16) memcpy(to, from, size);
+        else if (size >= 8) {
+            uint64_t head = fm_load64(from), tail = fm_load64(from + size - 8);
+            fm_store64(to, head);
+            fm_store64(to + size - 8, tail);
+        } else if (size >= 4) {
+            uint32_t head = fm_load32(from), tail = fm_load32(from + size - 4);
+            fm_store32(to, head);
+            fm_store32(to + size - 4, tail);
+        } else if (size) {
+            uint8_t head = from[0], middle = from[size >> 1], tail = from[size - 1];
+            to[0] = head;
+            to[size >> 1] = middle;
+            to[size - 1] = tail;
+        }
+    }
+    static inline int fm_equal(const uint8_t* a, const uint8_t* b, uint64_t size) {
+        if (size > 16) return memcmp(a, b, size) == 0;
+        if (size >= 8)
+            return ((fm_load64(a) ^ fm_load64(b))
+                    | (fm_load64(a + size - 8) ^ fm_load64(b + size - 8))) == 0;
+        if (size >= 4)
+            return ((fm_load32(a) ^ fm_load32(b))
+                    | (fm_load32(a + size - 4) ^ fm_load32(b + size - 4))) == 0;
+        if (size)
+            return a[0] == b[0] && a[size >> 1] == b[size >> 1] && a[size - 1] == b[size - 1];
+        return 1;
+    }
+    static inline int fm_is_ascii(const uint8_t* text, int64_t size) {
+        uint64_t high = 0;
+        int64_t i = 0;
+        for (; i + 8 <= size; i += 8) high |= fm_load64(text + i);
+        for (; i < size; i++) high |= text[i];
+        return (high & 0x8080808080808080ULL) == 0;
+    }
+
     /* The `count` (at most 64) bits from bit `start` of `bits`, which holds `size` bytes. */
     static inline uint64_t fm_bits(const uint8_t* bits, int64_t size, int64_t start, int count) {
         int64_t byte = start >> 3;
@@ -56,6 +94,9 @@ cdef extern from *:
     uint64_t fm_swap64(uint64_t v) nogil
     int fm_ctz64(uint64_t v) nogil
     int fm_popcount64(uint64_t v) nogil
+    void fm_copy(uint8_t* to, const uint8_t* source, uint64_t size) nogil
+    bint fm_equal(const uint8_t* a, const uint8_t* b, uint64_t size) nogil
+    bint fm_is_ascii(const uint8_t* text, int64_t size) nogil
     uint64_t fm_bits(const uint8_t* bits, int64_t size, int64_t start, int count) nogil
 
 # How one value lies in a file: types.Kind, in C.
