@@ -31,7 +31,7 @@ from .threads import map_in_order
 WHOLE_BUCKET_BYTES_LOCAL: Final = 64 << 10
 WHOLE_BUCKET_BYTES_REMOTE: Final = 1 << 20
 # Compressed bytes below which threads would wait for each other more than they decode.
-MIN_THREADED_BYTES: Final = 1 << 20
+MIN_THREADED_BYTES: Final = 2 << 20
 # Columns of a paged bucket that one thread decodes at a time.
 MAX_TASK_COLUMNS: Final = 128
 
@@ -44,7 +44,7 @@ class _Part:
     columns: BucketColumns
     places: list[int]  # of the columns, among all that are wanted
     wanted: list[int]  # indices of the columns in the bucket
-    flat: list[int]  # the flat columns that store them
+    flat: Sequence[int]  # the flat columns that store them
 
     def pieces(self) -> list[_Part]:
         """Parts with fewer columns, so that several threads can work on them."""
@@ -169,10 +169,12 @@ class Scanner:
         for task, data in zip(tasks, self._read(ranges, use_threads), strict=True):
             task.data = data
             if task.bucket.layout == Layout.PAGED:
-                with located(task.place):
+                try:
                     task.directory = Directory.decode(
                         data, task.part.columns, task.num_rows, task.bucket.compressed_size
                     )
+                except MosaicError as error:
+                    raise at_place(error, task.place) from error.__cause__
         ranges = []
         partial = [task for task in tasks if not task.whole]
         for task in partial:
@@ -212,11 +214,14 @@ class Scanner:
         batches = {group: Batch(len(schema)) for group in groups}
 
         def decode(task: _Task) -> None:
-            with located(task.place):
-                part = task.part
-                pages = self._pages(task)
-                budget.spend(pages.expansion(part.flat))
-                buckets.decode(pages, part.columns, part.wanted, batches[task.group], part.places)
+            part = task.part
+            try:
+                pages, numbers = self._pages(task)
+                budget.spend(pages.expansion(numbers))
+                batch = batches[task.group]
+                buckets.decode(pages, numbers, part.columns, part.wanted, batch, part.places)
+            except MosaicError as error:
+                raise at_place(error, task.place) from error.__cause__
 
         threaded = (
             use_threads
@@ -245,26 +250,29 @@ class Scanner:
                 )
         return batch.finish(num_rows, schema)
 
-    def _pages(self, task: _Task) -> Pages:
+    def _pages(self, task: _Task) -> tuple[Pages, Sequence[int]]:
+        """Pages, and which of them are the wanted ones."""
         columns, flats = task.part.columns, task.part.flat
         if task.directory is None:
             data: Any = task.data
             if self._compression == Compression.ZSTD:
                 data = decompress(data, task.bucket.uncompressed_size)
-            return buckets.open_monolithic(data, columns, task.num_rows, max(flats) + 1)
+            pages = buckets.open_monolithic(data, columns, task.num_rows, max(flats) + 1)
+            return pages, flats
         offsets = task.directory.offsets
-        stored = [flat for flat in flats if offsets[flat] < offsets[flat + 1]]
-        pages: list[Any] = [None] * columns.num_flat
+        slots: list[Any] = [None] * len(flats)
+        stored = [i for i, flat in enumerate(flats) if offsets[flat] < offsets[flat + 1]]
         if task.slots is not None:
-            for flat in stored:
-                pages[flat] = buckets.decode_slot(task.slots[flat])
+            for i in stored:
+                slots[i] = buckets.decode_slot(task.slots[flats[i]])
         else:
             spans = array("q")
-            for flat in stored:
-                spans.extend(offsets[flat : flat + 2])
-            for flat, page in zip(stored, buckets.decode_slots(task.data, spans), strict=True):
-                pages[flat] = page
-        return buckets.open_slots(pages, columns, task.directory.rows)
+            for i in stored:
+                spans.extend(offsets[flats[i] : flats[i] + 2])
+            for i, page in zip(stored, buckets.decode_slots(task.data, spans), strict=True):
+                slots[i] = page
+        pages = buckets.open_slots(slots, columns, flats, task.directory.rows)
+        return pages, range(len(flats))
 
 
 class _Budget:
@@ -286,14 +294,19 @@ class _Budget:
             )
 
 
+def at_place(error: MosaicError, place: str) -> MosaicError:
+    """The error, with where it arose in front of its message."""
+    error.args = (f"{place}: {error}",)
+    return error
+
+
 @contextmanager
 def located(place: str) -> Iterator[None]:
     """Let errors of the block say where they arose."""
     try:
         yield
     except MosaicError as error:
-        error.args = (f"{place}: {error}",)
-        raise
+        raise at_place(error, place) from error.__cause__
 
 
 def rows_without_columns(num_rows: int) -> pa.RecordBatch:

@@ -975,6 +975,17 @@ cdef object _fail(int fault, int64_t column):
     raise PageFault(_FACTS[fault], column)
 
 
+def slot_offsets(const uint8_t[::1] sizes not None, int64_t start):
+    """Where slots of the given `sizes` (u32le) begin after `start`, and where the last one ends."""
+    cdef Py_ssize_t i, count = sizes.shape[0] // 4
+    cdef bytes offsets = PyBytes_FromStringAndSize(NULL, 8 * (count + 1))
+    cdef int64_t* offset = <int64_t*>PyBytes_AsString(offsets)
+    offset[0] = start
+    for i in range(count):
+        offset[i + 1] = offset[i] + <int64_t>fm_load32(&sizes[4 * i])
+    return memoryview(offsets).cast("q")
+
+
 cdef int64_t frame_size(const uint8_t* frame, int64_t size) noexcept nogil:
     """Bytes of the zstd frame at the front of `frame`, or -1 if it does not end there.
 

@@ -25,7 +25,6 @@ import struct
 from array import array
 from collections.abc import Sequence
 from enum import StrEnum
-from itertools import accumulate
 from typing import Any
 
 import pyarrow as pa
@@ -81,8 +80,7 @@ class Directory:
             (count,) = struct.unpack("<H", cursor.take(2))
             _check_children(count, columns)
             rows += struct.unpack(f"<{count}I", cursor.take(4 * count))
-        sizes = struct.unpack(f"<{columns.num_flat}I", cursor.take(4 * columns.num_flat))
-        offsets = list(accumulate(sizes, initial=size))
+        offsets = _decode.slot_offsets(cursor.take(4 * columns.num_flat), size)
         if offsets[-1] != bucket_size:
             raise CorruptFileError(
                 f"directory and slots of a paged bucket take {offsets[-1]} bytes, not {bucket_size}"
@@ -131,18 +129,25 @@ def open_monolithic(
         view = memoryview(data).cast("B")
         return _decode.Pages.from_monolithic(view, start, columns.kinds, rows, stop)
     except _decode.PageFault as fault:
-        raise CorruptFileError(f"column {columns.name(fault.column)!r}: {fault}") from fault
+        raise _corrupt(fault, columns, fault.column) from fault
 
 
-def open_slots(slots: Sequence[Any], columns: BucketColumns, rows: Sequence[int]) -> _decode.Pages:
-    """The pages in decompressed slots; None where there is none, or it is not wanted."""
+def open_slots(
+    slots: Sequence[Any], columns: BucketColumns, flats: Sequence[int], rows: Sequence[int]
+) -> _decode.Pages:
+    """The pages of the `flats` in their decompressed slots; None where there is none."""
+    kinds = bytes([columns.kinds[flat] for flat in flats])
     try:
-        return _decode.Pages.from_slots(slots, columns.kinds, rows)
+        return _decode.Pages.from_slots(slots, kinds, [rows[flat] for flat in flats])
     except _decode.PageFault as fault:
-        raise CorruptFileError(f"column {columns.name(fault.column)!r}: {fault}") from fault
+        raise _corrupt(fault, columns, flats[fault.column]) from fault
 
 
-def flat_of(columns: BucketColumns, wanted: list[int]) -> list[int]:
+def _corrupt(fault: _decode.PageFault, columns: BucketColumns, flat: int) -> CorruptFileError:
+    return CorruptFileError(f"column {columns.name(flat)!r}: {fault}")
+
+
+def flat_of(columns: BucketColumns, wanted: Sequence[int]) -> Sequence[int]:
     """The flat columns that store the `wanted` columns of a bucket."""
     if not columns.num_children:
         return wanted
@@ -151,24 +156,29 @@ def flat_of(columns: BucketColumns, wanted: list[int]) -> list[int]:
 
 def decode(
     pages: _decode.Pages,
+    numbers: Sequence[int],
     columns: BucketColumns,
     wanted: Sequence[int],
     batch: _decode.Batch,
     places: Sequence[int],
 ) -> None:
-    """Decode the `wanted` columns of a bucket, and put them into `batch` at their `places`."""
+    """Decode the `wanted` columns of a bucket, and put them into `batch` at their `places`.
+
+    `numbers` says which of the `pages` are those of their flat columns, in the order of `flat_of`.
+    """
     try:
         if not columns.num_children:
-            pages.decode_into(wanted, batch, places)
+            pages.decode_into(numbers, batch, places)
             return
         roots = [columns.node(index) for index in wanted]
         nodes = [node for root in roots for node in root.walk()]
-        flat = pages.decode([node.flat for node in nodes], [node.arrow for node in nodes])
+        arrays = pages.decode(numbers, [node.arrow for node in nodes])
     except _decode.PageFault as fault:
-        raise CorruptFileError(f"column {columns.name(fault.column)!r}: {fault}") from fault
+        flat = flat_of(columns, wanted)[numbers.index(fault.column)]
+        raise _corrupt(fault, columns, flat) from fault
     except OverflowError as error:
         raise UnsupportedError(f"{error}; Arrow's offsets end there") from error
-    by_number = {node.flat: column for node, column in zip(nodes, flat, strict=True)}
+    by_number = {node.flat: column for node, column in zip(nodes, arrays, strict=True)}
     for place, root in zip(places, roots, strict=True):
         batch.put(place, assemble(root, by_number))
 
