@@ -38,9 +38,10 @@ DEFAULT_MAX_DICT_BYTES: Final = 32768
 
 # The guess of how far zstd shrinks data, until the first row group has shown it.
 _INITIAL_RATIO: Final = 0.3
-# Small batches are joined once there are so many: in Arrow an array costs hundreds of bytes, so
-# ten thousand columns of one row each would cost more than the rows.
+# Small batches are joined once they have so many arrays: in Arrow one costs hundreds of bytes, so
+# ten thousand columns of a row each cost more than the rows.
 _SMALL_BATCH_ROWS: Final = 1024
+_MAX_SMALL_ARRAYS: Final = 100_000
 _MAX_SMALL_BATCHES: Final = 32
 # Bytes of values below which threads would wait for each other more than they encode.
 _MIN_THREADED_BYTES: Final = 4 << 20
@@ -51,8 +52,7 @@ class _Pending:
     """A batch that waits for its row group to fill."""
 
     batch: pa.RecordBatch
-    columns: Columns
-    size: int
+    size: int  # of its values, as they count for the size of a row group
     arrow_bytes: int
 
 
@@ -274,7 +274,8 @@ class MosaicWriter:
             yield batch.slice(start, length)
             start += length
 
-    def _prepare(self, batch: pa.RecordBatch) -> _Pending:
+    def _columns(self, batch: pa.RecordBatch) -> Columns:
+        """The flat columns of a batch, in C; they take memory of their own, so not for long."""
         columns = Columns(batch)
         for position in self._nested:
             index = self._index_of[position]
@@ -282,9 +283,11 @@ class MosaicWriter:
             columns.put(index, lengths)
             for child in children:
                 columns.append(child)
-        plain, arrow_bytes = columns.sizes(self._kinds)
-        size = plain + batch.num_rows * self._bitmap_bytes
-        return _Pending(batch, columns, size, arrow_bytes)
+        return columns
+
+    def _prepare(self, batch: pa.RecordBatch) -> _Pending:
+        plain, arrow_bytes = self._columns(batch).sizes(self._kinds)
+        return _Pending(batch, plain + batch.num_rows * self._bitmap_bytes, arrow_bytes)
 
     def _append(self, pending: _Pending) -> None:
         batch = pending.batch
@@ -312,7 +315,8 @@ class MosaicWriter:
             if pending.batch.num_rows >= _SMALL_BATCH_ROWS:
                 break
             count += 1
-        if count < _MAX_SMALL_BATCHES:
+        limit = min(_MAX_SMALL_BATCHES, _MAX_SMALL_ARRAYS // max(1, self._block.num_columns))
+        if count < max(2, limit):
             return
         batches = [pending.batch for pending in self._pending[-count:]]
         if self._stored.names:
@@ -325,7 +329,7 @@ class MosaicWriter:
         """Write the row group at hand."""
         if not self._pending_rows:
             return
-        batches = [pending.columns for pending in self._pending]
+        batches = [self._columns(pending.batch) for pending in self._pending]
         buckets = []
         jobs = self._buckets if self._stored.names else []
         threaded = self._use_threads and self._buffered >= _MIN_THREADED_BYTES
