@@ -393,3 +393,25 @@ def assert_same(actual: pa.Table, expected: pa.Table) -> None:
         bits = _bits(pa.array([], field.type)).type
         one, other = (pa.chunked_array(map(_bits, c.chunks), bits) for c in (left, right))
         assert one.equals(other), f"column {field.name!r} of {field.type}"
+
+
+FLAT_TYPES = [
+    pa.bool_(),
+    pa.int8(),
+    pa.int16(),
+    pa.int32(),
+    pa.int64(),
+    pa.float32(),
+    pa.float64(),
+    pa.date32(),
+    pa.time32("ms"),
+    pa.timestamp("ms"),
+    pa.timestamp("us", "UTC"),
+    pa.timestamp("ns"),
+    pa.decimal128(18, 4),
+    pa.decimal128(19, -3),
+    pa.decimal128(38, 10),
+    pa.binary(),
+    pa.string(),
+]
+"""One type of each way in which values lie in a file."""

@@ -11,31 +11,12 @@ import reference
 import zstandard
 from hypothesis import given, strategies as st
 from reference import ALL_NULL, CONST, DICT, PLAIN, sized, uv
-from strategies import array_of, scalar_types, tables
+from strategies import FLAT_TYPES, array_of, scalar_types, tables
 
 from fastmosaic.format._decode import Batch, PageFault, Pages, find_frames, offsets_of
 from fastmosaic.format.types import ColumnType, Kind
 
-TYPES = [
-    pa.bool_(),
-    pa.int8(),
-    pa.int16(),
-    pa.int32(),
-    pa.int64(),
-    pa.float32(),
-    pa.float64(),
-    pa.date32(),
-    pa.time32("ms"),
-    pa.timestamp("ms"),
-    pa.timestamp("us", "UTC"),
-    pa.timestamp("ns"),
-    pa.decimal128(18, 4),
-    pa.decimal128(19, -3),
-    pa.decimal128(38, 10),
-    pa.binary(),
-    pa.string(),
-]
-every_type = pytest.mark.parametrize("arrow", TYPES, ids=str)
+every_type = pytest.mark.parametrize("arrow", FLAT_TYPES, ids=str)
 NS = pa.timestamp("ns")
 BIG = pa.decimal128(38, 0)
 
@@ -456,9 +437,11 @@ def test_one_slot_for_each_column():
 
 @pytest.mark.parametrize("num_rows", [0, 1, 7, 8, 1000])
 def test_columns_of_nulls_share_their_zeros(num_rows):
-    pages = Pages.from_slots([None] * len(TYPES), kinds_of(TYPES), [num_rows] * len(TYPES))
-    arrays = pages.decode(range(len(TYPES)), TYPES)
-    for array, arrow in zip(arrays, TYPES, strict=True):
+    pages = Pages.from_slots(
+        [None] * len(FLAT_TYPES), kinds_of(FLAT_TYPES), [num_rows] * len(FLAT_TYPES)
+    )
+    arrays = pages.decode(range(len(FLAT_TYPES)), FLAT_TYPES)
+    for array, arrow in zip(arrays, FLAT_TYPES, strict=True):
         array.validate(full=True)
         assert array.equals(pa.nulls(num_rows, arrow))
     assert len({array.buffers()[1].address for array in arrays}) == 1

@@ -8,30 +8,10 @@ import pytest
 import reference
 from hypothesis import given, strategies as st
 from reference import ALL_NULL, CONST, DICT, PLAIN
-from strategies import array_of, scalar_types, tables
+from strategies import FLAT_TYPES, array_of, scalar_types, tables
 
 from fastmosaic.format._encode import ColumnFault, Columns, encode
 from fastmosaic.format.types import ColumnType
-
-TYPES = [
-    pa.bool_(),
-    pa.int8(),
-    pa.int16(),
-    pa.int32(),
-    pa.int64(),
-    pa.float32(),
-    pa.float64(),
-    pa.date32(),
-    pa.time32("ms"),
-    pa.timestamp("ms"),
-    pa.timestamp("us", "UTC"),
-    pa.timestamp("ns"),
-    pa.decimal128(18, 4),
-    pa.decimal128(19, -3),
-    pa.decimal128(38, 10),
-    pa.binary(),
-    pa.string(),
-]
 
 
 def kinds_of(schema):
@@ -102,7 +82,7 @@ limits = {
 }
 
 
-@pytest.mark.parametrize("arrow", TYPES, ids=str)
+@pytest.mark.parametrize("arrow", FLAT_TYPES, ids=str)
 @given(data=st.data(), **limits)
 def test_pages_of_every_type_are_those_of_the_oracle(arrow, data, max_entries, max_bytes):
     table = data.draw(tables(min_columns=1, max_columns=1, column_types=st.just(arrow)))

@@ -398,5 +398,5 @@ def _python(scalar: pa.Scalar | None) -> Any:
         return None
     try:
         return scalar.as_py()
-    except (ValueError, OverflowError):  # nanoseconds without pandas, years beyond 9999
-        return scalar
+    except (ValueError, OverflowError, KeyError):
+        return scalar  # nanoseconds without pandas, years beyond 9999, an unknown time zone
