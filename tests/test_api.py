@@ -44,7 +44,19 @@ def test_all_is_what_is_there():
         for name, value in vars(fm).items()
         if not name.startswith("_") and not isinstance(value, ModuleType) and name != "annotations"
     }
-    assert public == {name for name in fm.__all__ if not name.startswith("_")}
+    assert public | {"MosaicDataset"} == set(fm.__all__)
+    assert dir(fm) == fm.__all__ == sorted(fm.__all__)
+    assert all(getattr(fm, name).__module__.startswith("fastmosaic.") for name in fm.__all__)
+
+
+def test_the_package_comes_without_what_takes_long_to_import():
+    code = """
+import sys, fastmosaic
+heavy = {"pyarrow.dataset", "pyarrow.parquet", "pandas", "polars", "duckdb", "fsspec", "pyspark"}
+assert not heavy & sys.modules.keys(), heavy & sys.modules.keys()
+assert fastmosaic.MosaicDataset.__name__ == "MosaicDataset"
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 @pytest.mark.parametrize(

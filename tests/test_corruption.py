@@ -805,7 +805,7 @@ class FailingSource:
 def large_file() -> bytes:
     """A file whose data are not in the tail that is read with the metadata."""
     sink = pa.BufferOutputStream()
-    fm.write_table(pa.table({"a": range(100_000)}), sink, compression="none")
+    fm.write_table(pa.table({"a": range(200_000)}), sink, compression="none")
     return sink.getvalue().to_pybytes()
 
 

@@ -10,7 +10,19 @@ import pytest
 ROOT = Path(__file__).parent.parent
 
 
-@pytest.mark.parametrize("name", ["api", "reader", "writer", "format.metadata", "format.types"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "api",
+        "dataset",
+        "dataset_writer",
+        "format.metadata",
+        "format.types",
+        "polars_source",
+        "reader",
+        "writer",
+    ],
+)
 def test_the_examples_of_docstrings_run(name):
     module = importlib.import_module(f"fastmosaic.{name}")
     failed, attempted = doctest.testmod(module)
@@ -24,7 +36,7 @@ def test_the_examples_of_the_readme_run(tmp_path, monkeypatch):
     assert examples
     for example in examples:
         exec(compile(example, "README.md", "exec"), {})  # noqa: S102 - our own text
-    assert {path.name for path in tmp_path.iterdir()} == {"sales.mosaic", "copy.mosaic"}
+    assert {path.name for path in tmp_path.iterdir()} == {"sales.mosaic", "copy.mosaic", "sales"}
 
 
 def test_the_readme_names_every_module():

@@ -16,12 +16,13 @@ import pytest
 import fastmosaic as fm
 
 TAIL = 64 * 1024
+REMOTE_TAIL = 1024 * 1024
 
 
 class RecordingSource:
     """Bytes that remember which of them were read, in the order in which reads began."""
 
-    def __init__(self, data: bytes, is_local: bool = False) -> None:
+    def __init__(self, data: bytes, is_local: bool = True) -> None:
         self.name = "recorded"
         self.size = len(data)
         self.is_local = is_local
@@ -117,7 +118,7 @@ def test_opening_a_file_reads_no_data(wide_paged):
 
 
 def test_one_column_of_pages_reads_only_its_pages(wide_paged, wide):
-    source = RecordingSource(wide_paged, is_local=True)
+    source = RecordingSource(wide_paged)
     table = fm.read_table(source, columns=["column_0150"])
     assert table.equals(wide.select(["column_0150"]))
     # One column is 4 KB of 1.2 MB. Beside it: the tail, and directories of 4 bytes a column.
@@ -125,7 +126,7 @@ def test_one_column_of_pages_reads_only_its_pages(wide_paged, wide):
 
 
 def test_one_column_reads_only_its_bucket(wide_monolithic, wide):
-    source = RecordingSource(wide_monolithic, is_local=True)
+    source = RecordingSource(wide_monolithic)
     table = fm.read_table(source, columns=["column_0000"])
     assert table.equals(wide.select(["column_0000"]))
     metadata = fm.read_metadata(wide_monolithic)
@@ -211,14 +212,15 @@ def test_any_number_of_row_groups_takes_at_most_two_rounds(large, row_group_size
     table = fm.read_table(source, columns=columns, use_threads=False)
     assert table.equals(large.select(columns))
     tail, *rest = source.reads
-    assert tail == (len(data) - TAIL, TAIL)
+    size = TAIL if is_local else REMOTE_TAIL
+    assert tail == (len(data) - size, size)
     assert rounds(rest) <= 2
 
 
 def test_slots_of_all_row_groups_are_read_after_all_directories(large):
     # Eight buckets of 1.2 MB, too large to be read whole for three columns.
     data = written(large, page_size_threshold=8, num_buckets=1, row_group_size=500)
-    source = RecordingSource(data, is_local=True)
+    source = RecordingSource(data)
     fm.read_table(source, columns=["column_0001", "column_0299"], use_threads=False)
     _tail, *rest = source.reads
     assert rounds(rest) == 2

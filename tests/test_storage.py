@@ -17,7 +17,7 @@ import pytest
 from fsspec.implementations.local import LocalFileSystem
 from hypothesis import given, strategies as st
 
-from fastmosaic import sink
+from fastmosaic import retry, sink
 from fastmosaic.sink import open_sink
 from fastmosaic.storage import coalesce, open_source, read_ranges
 
@@ -324,6 +324,91 @@ def test_a_file_that_got_shorter_is_an_os_error(path):
         with pytest.raises(OSError, match="ends at byte 200"):
             source.read_at(200, 1)
         assert source.read_at(0, 100).to_pybytes() == DATA[:100]
+
+
+class Unsteady:
+    """A file elsewhere that fails a number of times, then reads."""
+
+    def __init__(self, error, times=1):
+        self.file = io.BytesIO(DATA)
+        self.error = error
+        self.times = times
+        self.attempts = 0
+        self.seek, self.tell = self.file.seek, self.file.tell
+
+    def read(self, size):
+        self.attempts += 1
+        if self.attempts <= self.times:
+            raise self.error
+        return self.file.read(size)
+
+
+class LibraryError(Exception):
+    """An exception that no caller knows."""
+
+
+@pytest.mark.parametrize("error", [OSError("busy"), LibraryError("busy"), TimeoutError()])
+def test_a_failing_read_elsewhere_is_tried_again(error, monkeypatch):
+    monkeypatch.setattr(retry, "RETRY_PAUSES", (0.0, 0.0))
+    file = Unsteady(error, times=2)
+    assert open_source(file).read_at(5, 10).to_pybytes() == DATA[5:15]
+    assert file.attempts == 3
+
+
+def test_a_read_that_keeps_failing_is_an_os_error(monkeypatch):
+    monkeypatch.setattr(retry, "RETRY_PAUSES", (0.0, 0.0))
+    file = Unsteady(LibraryError("busy"), times=100)
+    with pytest.raises(OSError, match=r"^<file object>: busy$") as caught:
+        open_source(file).read_at(5, 10)
+    assert caught.value.__cause__ is file.error
+    assert file.attempts == 3
+
+
+def test_an_error_without_a_message_is_shown_by_its_type(monkeypatch):
+    monkeypatch.setattr(retry, "RETRY_PAUSES", ())
+    with pytest.raises(OSError, match=r"^<file object>: LibraryError\(\)$"):
+        open_source(Unsteady(LibraryError())).read_at(5, 10)
+
+
+@pytest.mark.parametrize(
+    "error", [FileNotFoundError, PermissionError, IsADirectoryError, ValueError, TypeError]
+)
+def test_what_cannot_get_better_is_not_tried_again(error):
+    file = Unsteady(error("no"))
+    with pytest.raises(error):
+        open_source(file).read_at(5, 10)
+    assert file.attempts == 1
+
+
+def test_what_failed_for_long_is_not_tried_again(monkeypatch):
+    monkeypatch.setattr(retry, "RETRY_WITHIN", 0.0)
+    file = Unsteady(OSError("busy"))
+    with pytest.raises(OSError, match="busy"):
+        open_source(file).read_at(5, 10)
+    assert file.attempts == 1
+
+
+def test_a_failing_local_read_is_not_tried_again(path):
+    class Counting(io.FileIO):
+        attempts = 0
+
+        def read(self, size=-1):
+            self.attempts += 1
+            raise OSError(5, "the disk is on fire")
+
+    with Counting(path) as file:
+        with pytest.raises(OSError, match="the disk is on fire"):
+            open_source(file).read_at(5, 10)
+        assert file.attempts == 1
+
+
+def test_more_than_was_asked_for_is_an_os_error():
+    class Generous(io.BytesIO):
+        def read(self, size=-1):
+            return super().read()
+
+    with pytest.raises(OSError, match="10 bytes were asked for, 10235 came"):
+        open_source(Generous(DATA)).read_at(5, 10)
 
 
 @pytest.mark.parametrize("source", [DATA, io.BytesIO(DATA)], ids=["buffer", "file"])

@@ -1,6 +1,9 @@
 """Read and write the Mosaic file format: very wide tables, fast, through Arrow."""
 
+import typing
+
 from .api import read_metadata, read_schema, read_table, write_table
+from .dataset_writer import WriteProgress, WriteReport, WrittenFile, write_dataset
 from .errors import (
     ColumnNotFoundError,
     CorruptFileError,
@@ -9,8 +12,12 @@ from .errors import (
     UnsupportedError,
 )
 from .format.metadata import BucketMetaData, ColumnStatistics, FileMetaData, RowGroupMetaData
+from .polars_source import scan_polars
 from .reader import MosaicFile
 from .writer import MosaicWriter
+
+if typing.TYPE_CHECKING:
+    from .dataset import MosaicDataset
 
 __all__ = [
     "BucketMetaData",
@@ -18,16 +25,35 @@ __all__ = [
     "ColumnStatistics",
     "CorruptFileError",
     "FileMetaData",
+    "MosaicDataset",
     "MosaicError",
     "MosaicFile",
     "MosaicWriter",
     "RowGroupMetaData",
     "SchemaMismatchError",
     "UnsupportedError",
+    "WriteProgress",
+    "WriteReport",
+    "WrittenFile",
     "read_metadata",
     "read_schema",
     "read_table",
+    "scan_polars",
+    "write_dataset",
     "write_table",
 ]
 
 __version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> typing.Any:
+    # It needs pyarrow.dataset, which takes longer to import than everything else together.
+    if name == "MosaicDataset":
+        from .dataset import MosaicDataset
+
+        return MosaicDataset
+    raise AttributeError(f"module 'fastmosaic' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

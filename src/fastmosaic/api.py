@@ -1,12 +1,15 @@
-"""The functions: a file in one call."""
+"""The functions: files in one call."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
 
+from .discovery import is_many
+from .fileset import FileSet, Partitioning
 from .format.metadata import FileMetaData
 from .reader import MosaicFile, Readable
 from .writer import (
@@ -20,15 +23,21 @@ from .writer import (
 
 
 def read_table(
-    source: Readable,
+    source: Readable | Sequence[str | os.PathLike[str]],
     *,
     columns: Sequence[str] | None = None,
     filters: Any = None,
     row_groups: Sequence[int] | None = None,
+    schema: pa.Schema | None = None,
+    partitioning: Partitioning = "hive",
+    unify: bool = True,
     filesystem: object = None,
     use_threads: bool = True,
 ) -> pa.Table:
-    """The rows of a Mosaic file; see `MosaicFile` and `MosaicFile.read` for the parameters.
+    """The rows of a Mosaic file, or of many: a directory, a glob or a list of paths.
+
+    See `MosaicFile.read` for `columns`, `filters` and `row_groups`, the last of which is for one
+    file, and `MosaicDataset` for `schema`, `partitioning` and `unify`, which are for many.
 
     >>> import pyarrow as pa, fastmosaic as fm
     >>> sink = pa.BufferOutputStream()
@@ -36,8 +45,22 @@ def read_table(
     >>> fm.read_table(sink.getvalue(), columns=["name"], filters=[("id", ">", 1)]).to_pylist()
     [{'name': 'b'}, {'name': 'c'}]
     """
-    with MosaicFile(source, filesystem=filesystem) as file:
-        return file.read(columns, filters=filters, row_groups=row_groups, use_threads=use_threads)
+    if schema is None and not is_many(source, filesystem):
+        try:
+            file = MosaicFile(source, filesystem=filesystem)
+        except IsADirectoryError:
+            pass
+        else:
+            with file:
+                return file.read(
+                    columns, filters=filters, row_groups=row_groups, use_threads=use_threads
+                )
+    if row_groups is not None:
+        raise ValueError("row_groups= is for one file; filters= can skip those of many")
+    files = FileSet(
+        source, filesystem=filesystem, schema=schema, partitioning=partitioning, unify=unify
+    )
+    return files.read(columns, filters, use_threads)
 
 
 def read_schema(where: Readable, *, filesystem: object = None) -> pa.Schema:

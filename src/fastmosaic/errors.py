@@ -4,7 +4,7 @@ MosaicError
 ├── CorruptFileError      the bytes break the format             also ValueError
 ├── UnsupportedError      valid, but newer or wider than we are  also NotImplementedError
 ├── ColumnNotFoundError   a column was named that is not there   also KeyError
-└── SchemaMismatchError   a batch does not fit the open writer   also ValueError
+└── SchemaMismatchError   schemas that do not fit each other     also ValueError
 
 A failing disk or network stays the operating system's own exception, a wrong argument stays
 `ValueError` or `TypeError`.
@@ -74,4 +74,4 @@ def _close_matches(name: str, names: Iterable[str]) -> list[str]:
 
 
 class SchemaMismatchError(MosaicError, ValueError):
-    """A batch does not fit the schema that its writer was opened with."""
+    """A batch does not fit its writer, or the files of a data set do not fit each other."""

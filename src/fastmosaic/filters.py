@@ -56,6 +56,8 @@ def columns_of(
     names_in: Callable[[str], Iterable[str]],
     field: Callable[[str], pa.Field],
     names: Callable[[], Iterable[str]] | None = None,
+    *,
+    is_filter: bool = True,
 ) -> list[str]:
     """Names of the columns that `expression` refers to.
 
@@ -72,8 +74,9 @@ def columns_of(
     try:
         _bind(expression, candidates)
         needed = _needed(expression, candidates, [])
-        # A scanner takes any expression as its filter; this one must be true or false.
-        filter_table(pa.schema(needed).empty_table(), expression)
+        if is_filter:
+            # A scanner takes any expression as its filter; this one must be true or false.
+            filter_table(pa.schema(needed).empty_table(), expression)
     except pa.ArrowException as error:
         message = str(error)
         if not message.startswith(NO_MATCH):

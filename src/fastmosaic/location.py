@@ -68,6 +68,18 @@ def is_fsspec(filesystem: Any) -> bool:
     return hasattr(filesystem, "cat_file") and hasattr(filesystem, "protocol")
 
 
+def info_of(filesystem: Any, path: str) -> Any:
+    """What fsspec says of a path."""
+    try:
+        return filesystem.info(path)
+    except FileNotFoundError as error:
+        # fsspec says so of every failure of an HTTP server; the cause tells which it was.
+        cause = error.__cause__
+        if cause is None or kind_of(filesystem) != "http" or getattr(cause, "status", 0) == 404:
+            raise
+        raise cause from None
+
+
 def is_directory(filesystem: Any, path: str) -> bool:
     if filesystem is None:
         return os.path.isdir(path)

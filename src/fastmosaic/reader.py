@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from types import TracebackType
@@ -23,8 +23,10 @@ Readable: TypeAlias = (
     str | os.PathLike[str] | IO[bytes] | bytes | pa.NativeFile | pa.Buffer | Source
 )
 
-# Usually covers all metadata, so that opening a file takes one read.
-TAIL_BYTES: Final = 64 << 10
+# Usually covers all metadata, so that opening a file takes one read. Elsewhere than on a local disk
+# a second one costs more than many bytes: 120 row groups of 100 buckets have an index of 170 KiB.
+TAIL_BYTES_LOCAL: Final = 64 << 10
+TAIL_BYTES_REMOTE: Final = 1 << 20
 # iter_batches reads row groups together until they come to this many bytes.
 WINDOW_BYTES: Final = 64 << 20
 
@@ -60,36 +62,13 @@ class MosaicFile:
         self._closed = True
         self._source = open_source(source, filesystem)
         try:
-            with located(self._source.name):
-                self._open()
+            self._metadata, tail = read_end(self._source)
         except BaseException:
             self._source.close()
             raise
+        self._schema = self._metadata.schema_block
+        self._scanner = Scanner(self._source, self._metadata, tail)
         self._closed = False
-
-    def _open(self) -> None:
-        size = self._source.size
-        start = max(0, size - TAIL_BYTES)
-        tail = self._source.read_at(start, size - start)
-        footer = Footer.decode(tail, size)
-        end = tail.to_pybytes()
-        if footer.schema_offset < start:
-            front = self._source.read_at(footer.schema_offset, start - footer.schema_offset)
-            end = front.to_pybytes() + end
-            start = footer.schema_offset
-        block = end[footer.schema_offset - start : footer.index_offset - start]
-        with located(f"schema block at offset {footer.schema_offset}"):
-            self._schema = _decode_schema(block, footer.compression)
-            if self._schema.num_buckets != footer.num_buckets:
-                raise CorruptFileError(
-                    f"it has {self._schema.num_buckets} buckets, the footer {footer.num_buckets}"
-                )
-        index = end[footer.index_offset - start : -Footer.SIZE]
-        with located(f"row group index at offset {footer.index_offset}"):
-            self._metadata = FileMetaData(footer, self._schema, index)
-        self._scanner = Scanner(
-            self._source, self._schema, self._metadata, footer.compression, tail
-        )
 
     @property
     def schema(self) -> pa.Schema:
@@ -188,7 +167,7 @@ class MosaicFile:
             for batch in self._scanner.read(query.positions, query.schema, window, use_threads):
                 if query.expression is not None:
                     table = query.finish(pa.Table.from_batches([batch], schema=query.schema))
-                    batch = _one_batch(table)
+                    batch = one_batch(table)
                 for start in range(0, batch.num_rows, batch_size):
                     yield batch.slice(start, batch_size)
 
@@ -238,7 +217,7 @@ class MosaicFile:
             wanted = list(self._schema.order)
             schema = self.schema
         else:
-            wanted = [self._position(name) for name in _unique(columns)]
+            wanted = [self._position(name) for name in unique(columns)]
             schema = pa.schema(self._schema.fields(wanted))
         if filters is None:
             return _Query(wanted, schema, groups)
@@ -290,10 +269,33 @@ class MosaicFile:
         return [groups[i] for i in filtering.matching(expression, known, schema)]
 
 
+def read_end(
+    source: Source, decode: Callable[[bytes, Compression], SchemaBlock] | None = None
+) -> tuple[FileMetaData, pa.Buffer]:
+    """What a file says of itself at its end, and the bytes of it that were read at first."""
+    with located(source.name):
+        start = max(0, source.size - (TAIL_BYTES_LOCAL if source.is_local else TAIL_BYTES_REMOTE))
+        tail = source.read_at(start, source.size - start)
+        footer = Footer.decode(tail, source.size)
+        end = tail.slice(max(0, footer.schema_offset - start)).to_pybytes()
+        if footer.schema_offset < start:
+            front = source.read_at(footer.schema_offset, start - footer.schema_offset)
+            end = front.to_pybytes() + end
+        block_bytes = footer.index_offset - footer.schema_offset
+        with located(f"schema block at offset {footer.schema_offset}"):
+            schema = (decode or decode_schema)(end[:block_bytes], footer.compression)
+            if schema.num_buckets != footer.num_buckets:
+                raise CorruptFileError(
+                    f"it has {schema.num_buckets} buckets, the footer {footer.num_buckets}"
+                )
+        with located(f"row group index at offset {footer.index_offset}"):
+            return FileMetaData(footer, schema, end[block_bytes : -Footer.SIZE]), tail
+
+
 # The files of a data set have one schema: decoding it once is enough. What is compared is the
 # block itself, so that a file cannot get another one's schema.
 @lru_cache(maxsize=8)
-def _decode_schema(block: bytes, compression: Compression) -> SchemaBlock:
+def decode_schema(block: bytes, compression: Compression) -> SchemaBlock:
     body = block[4:]
     if compression == Compression.ZSTD:
         body = decompress(body, int.from_bytes(block[:4], "big"))
@@ -316,7 +318,7 @@ class _Query:
         return filtering.filter_table(table, self.expression).select(self.names)
 
 
-def _one_batch(table: pa.Table) -> pa.RecordBatch:
+def one_batch(table: pa.Table) -> pa.RecordBatch:
     """The rows of a table as a record batch; they are kept also where there is no column."""
     if not table.num_columns:
         return rows_without_columns(table.num_rows)
@@ -324,7 +326,7 @@ def _one_batch(table: pa.Table) -> pa.RecordBatch:
     return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=table.schema)
 
 
-def _unique(columns: Sequence[str]) -> list[str]:
+def unique(columns: Iterable[str]) -> list[str]:
     if isinstance(columns, str):
         raise TypeError(f"columns takes a list of names: [{columns!r}]")
     return list(dict.fromkeys(columns))

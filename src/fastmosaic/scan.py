@@ -21,9 +21,8 @@ from .format._decode import Batch, Pages
 from .format.bucket import Directory, Layout
 from .format.metadata import Bucket, FileMetaData
 from .format.nested import BucketColumns
-from .format.schema import SchemaBlock
 from .format.wire import MAX_BLOCK_BYTES, MAX_EXPANSION, Compression, decompress
-from .storage import Source, read_ranges
+from .storage import EMPTY, Source, read_ranges
 from .threads import map_in_order
 
 # A paged bucket up to this size is read whole: one read is cheaper than the directory first and
@@ -93,19 +92,11 @@ class _Task:
 class Scanner:
     """Reads columns of an open file."""
 
-    def __init__(
-        self,
-        source: Source,
-        schema: SchemaBlock,
-        metadata: FileMetaData,
-        compression: Compression,
-        tail: pa.Buffer,
-    ) -> None:
+    def __init__(self, source: Source, metadata: FileMetaData, tail: pa.Buffer = EMPTY) -> None:
         self._source = source
-        self._tail = tail  # the end of the file, which was read to open it
-        self._schema = schema
+        self._tail = tail  # the end of the file, if it is still at hand
+        self._schema = metadata.schema_block
         self._metadata = metadata
-        self._compression = compression
         self._columns: dict[int, BucketColumns] = {}
 
     def read(
@@ -255,7 +246,7 @@ class Scanner:
         columns, flats = task.part.columns, task.part.flat
         if task.directory is None:
             data: Any = task.data
-            if self._compression == Compression.ZSTD:
+            if self._metadata.codec == Compression.ZSTD:
                 data = decompress(data, task.bucket.uncompressed_size)
             pages = buckets.open_monolithic(data, columns, task.num_rows, max(flats) + 1)
             return pages, flats

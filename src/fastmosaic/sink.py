@@ -12,6 +12,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from .location import check_binary, is_directory, is_fsspec, kind_of, locate, os_error
+from .retry import insist
 
 WRITE_BUFFER_BYTES: Final = 1 << 20
 
@@ -158,7 +159,7 @@ def _uploaded_sink(name: str, upload: Callable[[str], object]) -> Sink:
 
     def publish() -> None:
         spool.flush()
-        upload(spool.name)
+        insist(name, lambda: upload(spool.name))
         spool.close()
 
     return Sink(name, spool, publish=publish, discard=_quietly(spool.close))

@@ -14,14 +14,13 @@ import os
 import threading
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import Any, Final, Self
 
 import pyarrow as pa
 
-from .location import check_binary, is_directory, is_fsspec, kind_of, locate, os_error
-
-if TYPE_CHECKING:
-    from concurrent.futures import ThreadPoolExecutor
+from .location import check_binary, info_of, is_directory, is_fsspec, kind_of, locate, os_error
+from .retry import insist
+from .threads import REMOTE_THREADS, num_threads, pool
 
 # A local read costs a few microseconds, in which some 16 KiB could be copied instead. Merged reads
 # stay short, as they are shared out to the cores and live as long as one of their slices.
@@ -31,7 +30,6 @@ LOCAL_MAX_BYTES: Final = 8 << 20
 REMOTE_MAX_GAP: Final = 1 << 20
 REMOTE_MAX_BYTES: Final = 32 << 20
 
-REMOTE_THREADS: Final = 16
 # Below this, starting threads costs more than the copying they share.
 LOCAL_PARALLEL_BYTES: Final = 4 << 20
 
@@ -71,7 +69,12 @@ class Source:
         parts: list[pa.Buffer] = []
         count = 0
         while count < length:
-            part = self._read(offset + count, length - count)
+            part = self._read_part(offset + count, length - count)
+            if part.size > length - count:
+                raise OSError(
+                    f"{self.name}: {length - count} bytes were asked for, {part.size} came; "
+                    "its server or filesystem cannot read ranges"
+                )
             if part.size == 0:
                 raise OSError(
                     f"{self.name} ends at byte {offset + count}, within the {length} bytes from "
@@ -80,6 +83,11 @@ class Source:
             parts.append(part)
             count += part.size
         return parts[0] if len(parts) == 1 else pa.py_buffer(b"".join(parts))
+
+    def _read_part(self, offset: int, length: int) -> pa.Buffer:
+        if self.is_local:
+            return self._read(offset, length)
+        return insist(self.name, lambda: self._read(offset, length))
 
     def close(self) -> None:
         """Close what was opened for this source; a caller's own file stays open."""
@@ -95,14 +103,15 @@ class Source:
         self.close()
 
 
-def open_source(source: Any, filesystem: Any = None) -> Source:
+def open_source(source: Any, filesystem: Any = None, *, size: int | None = None) -> Source:
     """A path, URI, file object or buffer, open for reading.
 
     With `filesystem`, of pyarrow or fsspec or as a URI, `source` is a path in it. Anything that
-    has `read_at` and `size` as a `Source` does comes back as it is.
+    has `read_at` and `size` as a `Source` does comes back as it is. `size`, from a listing, spares
+    filesystems of fsspec a request.
     """
     if (found := locate(source, filesystem)) is not None:
-        return _open_path(*found)
+        return _open_path(*found, size)
     if isinstance(source, pa.NativeFile):
         kinds = (pa.OSFile, pa.MemoryMappedFile, pa.BufferReader)
         return _native_source("<file object>", source, is_local=isinstance(source, kinds))
@@ -119,30 +128,47 @@ def open_source(source: Any, filesystem: Any = None) -> Source:
     )
 
 
-def _open_path(name: str, filesystem: Any, path: str) -> Source:
+def _open_path(name: str, filesystem: Any, path: str, size: int | None) -> Source:
     if is_fsspec(filesystem):
-        info = filesystem.info(path)
-        if info["type"] == "directory":
-            raise os_error(errno.EISDIR, name)
-
-        # Not a file object: those of fsspec read ahead, and have one position for all threads.
-        def read(offset: int, length: int) -> pa.Buffer:
-            return pa.py_buffer(filesystem.cat_file(path, start=offset, end=offset + length))
-
-        return Source(name, info["size"], is_local=kind_of(filesystem) == "memory", read=read)
+        return _fsspec_source(name, filesystem, path, size)
+    is_local = filesystem is None or kind_of(filesystem) in {"local", "mock"}
     try:
         if filesystem is None:
             file = pa.OSFile(os.fsencode(path))
-        else:
+        elif is_local:
             file = filesystem.open_input_file(path)
+        else:
+            file = insist(name, lambda: filesystem.open_input_file(path))
     except OSError as error:
-        if is_directory(filesystem, path):
+        if _is_directory(filesystem, path):
             raise os_error(errno.EISDIR, name) from error
         if isinstance(error, FileNotFoundError):
             raise os_error(errno.ENOENT, name) from error
         raise
-    is_local = filesystem is None or kind_of(filesystem) in {"local", "mock"}
     return _native_source(name, file, is_local=is_local, close=file.close)
+
+
+def _is_directory(filesystem: Any, path: str) -> bool:
+    try:
+        return is_directory(filesystem, path)
+    except OSError:  # it does not answer: what failed before tells more
+        return False
+
+
+def _fsspec_source(name: str, filesystem: Any, path: str, size: int | None) -> Source:
+    if size is None:
+        info = insist(name, lambda: info_of(filesystem, path))
+        if info["type"] == "directory":
+            raise os_error(errno.EISDIR, name)
+        size = info["size"]
+        if size is None:
+            raise OSError(f"{name}: its server does not say how long it is")
+
+    # Not a file object: those of fsspec read ahead, and have one position for all threads.
+    def read(offset: int, length: int) -> pa.Buffer:
+        return pa.py_buffer(filesystem.cat_file(path, start=offset, end=offset + length))
+
+    return Source(name, size, is_local=kind_of(filesystem) == "memory", read=read)
 
 
 def _native_source(
@@ -217,7 +243,8 @@ def read_ranges(
         use_threads = False
     read = functools.partial(_read_noted, source)
     if use_threads and len(merged) > 1:
-        buffers = list(_pool(os.cpu_count() or 1 if local else REMOTE_THREADS).map(read, merged))
+        threads = num_threads() if local else REMOTE_THREADS
+        buffers = list(pool("read", threads).map(read, merged))
     else:
         buffers = list(map(read, merged))
     starts = [offset for offset, _ in merged]
@@ -238,14 +265,3 @@ def _read_noted(source: Source, extent: tuple[int, int]) -> pa.Buffer:
     except Exception as error:
         error.add_note(f"while reading {length} bytes at offset {offset} of {source.name}")
         raise
-
-
-@functools.cache
-def _pool(threads: int) -> ThreadPoolExecutor:
-    from concurrent.futures import ThreadPoolExecutor
-
-    return ThreadPoolExecutor(threads, thread_name_prefix="fastmosaic-read")
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_pool.cache_clear)  # threads stay with the parent

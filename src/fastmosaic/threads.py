@@ -2,56 +2,63 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
 
+# Requests to a server that are under way at once: they take no core, but wait.
+REMOTE_THREADS: Final = 16
+
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-
-_pool: ThreadPoolExecutor | None = None
 
 
 def num_threads() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _forget_pool() -> None:
-    global _pool
-    _pool = None
+@functools.cache
+def pool(purpose: str, threads: int) -> ThreadPoolExecutor:
+    """The threads for a purpose. Work may wait for work of another purpose, not of its own."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    return ThreadPoolExecutor(threads, thread_name_prefix=f"fastmosaic-{purpose}")
 
 
-# A child process inherits the pool, but not its threads.
+# A child process inherits the pools, but not their threads.
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_pool)
+    os.register_at_fork(after_in_child=pool.cache_clear)
 
 
 def map_in_order(
-    work: Callable[[Item], Result], items: Iterable[Item], use_threads: bool = True
+    work: Callable[[Item], Result],
+    items: Iterable[Item],
+    use_threads: bool = True,
+    *,
+    purpose: str = "decode",
+    threads: int | None = None,
 ) -> Iterator[Result]:
     """The results of `work` on each item, in order; only a few are under way at once.
 
-    When a piece of work fails, those that have not begun are cancelled, and those that have are
-    waited for: nothing runs on after the error.
+    `threads` are as many as there are cores, unless the work is to wait for a network. When a
+    piece of work fails, those that have not begun are cancelled, and those that have are waited
+    for: nothing runs on after the error.
     """
-    global _pool
-    if not use_threads or num_threads() == 1:
+    count = num_threads() if threads is None else threads
+    if not use_threads or count == 1:
         yield from map(work, items)
         return
-    if _pool is None:
-        from concurrent.futures import ThreadPoolExecutor
-
-        _pool = ThreadPoolExecutor(num_threads(), thread_name_prefix="fastmosaic")
-    ahead = 2 * num_threads()
+    workers = pool(purpose, count)
     running: deque[Future[Result]] = deque()
     try:
         for item in items:
-            running.append(_pool.submit(work, item))
-            if len(running) > ahead:
+            running.append(workers.submit(work, item))
+            if len(running) > 2 * count:
                 yield running.popleft().result()
         while running:
             yield running.popleft().result()

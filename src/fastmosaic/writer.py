@@ -325,6 +325,12 @@ class MosaicWriter:
         del self._pending[-count:]
         self._pending += [self._prepare(batch) for batch in batches]
 
+    def flush(self) -> None:
+        """End the row group at hand: write the rows that wait for it to fill."""
+        self._check_open()
+        with self._abandoning():
+            self._flush()
+
     def _flush(self) -> None:
         """Write the row group at hand."""
         if not self._pending_rows:
@@ -388,6 +394,11 @@ class MosaicWriter:
         else:
             ratio = 1.0 if self._compression == Compression.NONE else _INITIAL_RATIO
         return self._sink.tell() + int(self._buffered * ratio) + 1024
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes written so far; after `close`, the size of the file."""
+        return self._sink.tell()
 
     @property
     def num_row_groups(self) -> int:

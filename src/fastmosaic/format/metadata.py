@@ -13,7 +13,8 @@ The index holds, for each row group:
 from __future__ import annotations
 
 import struct
-from collections.abc import Container, Iterator, Sequence
+from collections import Counter
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar, Final, NamedTuple
@@ -234,9 +235,9 @@ class FileMetaData:
     """
 
     def __init__(self, footer: Footer, schema: SchemaBlock, index: bytes) -> None:
-        self._footer = footer
+        self.footer = footer
+        self.index = index
         self._schema = schema
-        self._index = index
         try:
             groups, entries = _index.walk_index(
                 index, footer.num_row_groups, footer.num_buckets, schema.kinds, footer.schema_offset
@@ -251,6 +252,9 @@ class FileMetaData:
                 numbers = self._entries[_ENTRY * first : _ENTRY * (first + count) : _ENTRY].tolist()
                 if len(set(numbers)) < count:
                     raise CorruptFileError(f"row group {group} lists a bucket twice")
+
+    def __reduce__(self) -> tuple[type[FileMetaData], tuple[Footer, SchemaBlock, bytes]]:
+        return FileMetaData, (self.footer, self._schema, self.index)
 
     def _group(self, group: int) -> list[int]:
         return self._groups[_GROUP * group : _GROUP * (group + 1)].tolist()
@@ -268,19 +272,27 @@ class FileMetaData:
 
     @property
     def num_row_groups(self) -> int:
-        return self._footer.num_row_groups
+        return self.footer.num_row_groups
 
     @property
     def num_buckets(self) -> int:
-        return self._footer.num_buckets
+        return self.footer.num_buckets
 
     @property
     def compression(self) -> str:
-        return self._footer.compression.name.lower()
+        return self.codec.name.lower()
+
+    @property
+    def codec(self) -> Compression:
+        return self.footer.compression
 
     @property
     def format_version(self) -> int:
         return VERSION
+
+    @property
+    def schema_block(self) -> SchemaBlock:
+        return self._schema
 
     @cached_property
     def schema(self) -> pa.Schema:
@@ -336,6 +348,18 @@ class FileMetaData:
         _, first, count, _, _ = self._group(group)
         return sum(self._entries[_ENTRY * first + 2 : _ENTRY * (first + count) : _ENTRY].tolist())
 
+    def projected_bytes(self, group: int, positions: Iterable[int]) -> int:
+        """About how many bytes of a row group it takes to read the columns at `positions`."""
+        total = 0
+        for number, wanted in Counter(map(self._schema.bucket_of, positions)).items():
+            bucket = self.bucket(group, number)
+            total += (
+                bucket.compressed_size
+                if bucket.layout == Layout.MONOLITHIC
+                else bucket.compressed_size * wanted // len(self._schema.bucket_columns(number))
+            )
+        return total
+
     def bucket(self, group: int, number: int) -> Bucket:
         """Where bucket `number` of a row group is."""
         _, first, count, ascending, _ = self._group(group)
@@ -347,7 +371,7 @@ class FileMetaData:
                 raise CorruptFileError(f"row group {group} has no bucket {number}")
             entry = first + numbers.index(number)
         bucket = Bucket(*self._entry(entry)[1:])
-        if bucket.layout == Layout.PAGED and self._footer.compression != Compression.ZSTD:
+        if bucket.layout == Layout.PAGED and self.footer.compression != Compression.ZSTD:
             raise CorruptFileError(
                 f"bucket {number} of row group {group} is paged, in a file without compression"
             )
@@ -359,7 +383,7 @@ class FileMetaData:
         """The statistics of a row group: of the columns at `positions`, or of all that have some."""
         num_rows, _, _, _, start = self._group(group)
         table = memoryview(
-            _index.walk_statistics(self._index, start, num_rows, self._schema.kinds)
+            _index.walk_statistics(self.index, start, num_rows, self._schema.kinds)
         ).cast("q")
         for row, position in enumerate(table[::_STATISTIC].tolist()):
             if positions is not None and position not in positions:
@@ -368,7 +392,7 @@ class FileMetaData:
             null_count, low, high, end = table[first : first + _STATISTIC - 1].tolist()
             bounds: tuple[bytes | None, bytes | None] = (None, None)
             if null_count < num_rows:
-                bounds = (self._index[low:high], self._index[high:end])
+                bounds = (self.index[low:high], self.index[high:end])
             yield Statistic(position, null_count, *bounds)
 
     def bounds(self, statistic: Statistic) -> tuple[pa.Scalar | None, pa.Scalar | None]:

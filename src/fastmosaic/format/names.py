@@ -8,7 +8,7 @@ which stands for two tokens before it.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from enum import IntEnum
 from itertools import accumulate, chain
 from typing import Final
@@ -37,6 +37,12 @@ class Names:
         self._offsets = offsets
         # Every known writer sorts, but a file may be in any order.
         self._positions = None if ascending else self._positions_by_name()
+
+    @classmethod
+    def of(cls, names: Iterable[str]) -> Names:
+        """Any names, sorted."""
+        data, offsets = _pack(sorted(name.encode() for name in names))
+        return cls(data, memoryview(offsets), ascending=True)
 
     def __len__(self) -> int:
         return len(self._offsets) - 1

@@ -1,0 +1,165 @@
+"""`python -m bench.datasets`: many files as one table, against Parquet; writes docs/datasets.md.
+
+200 files of 2,000 columns and 500 rows. Every time is the best of several turns, in which the
+contenders take part one after another, so that a busy moment of the machine hits them all.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+
+import fastmosaic as fm
+
+from . import machine
+from .tables import ROW_NUMBER, numbered, wide
+from .worker import timed
+
+NUM_COLUMNS = 2_000
+NUM_ROWS = 500
+COLUMNS = 10
+
+OURS = "fastmosaic"
+PARQUET = "pyarrow, Parquet"
+
+Work = Callable[[], Any]
+
+
+def write(folder: Path, num_files: int) -> tuple[Path, Path]:
+    """The same tables as Mosaic and as Parquet; row numbers go on from file to file."""
+    mosaic, parquet = folder / "mosaic", folder / "parquet"
+    mosaic.mkdir()
+    parquet.mkdir()
+    table = numbered(wide(NUM_COLUMNS - 1, NUM_ROWS))
+    for number in range(num_files):
+        rows = pc.add(table[ROW_NUMBER], number * NUM_ROWS)
+        part = table.set_column(0, ROW_NUMBER, rows)
+        fm.write_table(part, mosaic / f"{number:04d}.mosaic", write_statistics=[ROW_NUMBER])
+        pq.write_table(part, parquet / f"{number:04d}.parquet", compression="zstd")
+    return mosaic, parquet
+
+
+def contests(mosaic: Path, parquet: Path, num_files: int) -> dict[str, dict[str, Work]]:
+    """What is compared: contenders by what they are asked for. The first one is ours."""
+    names = fm.MosaicDataset(mosaic).schema.names
+    one, ten = names[1000:1001], names[100 : 100 + 190 * COLUMNS : 190]
+    last = pc.field(ROW_NUMBER) >= (num_files - 1) * NUM_ROWS
+    opened, opened_parquet = fm.MosaicDataset(mosaic), ds.dataset(parquet)
+    quoted = f'"{one[0]}"'
+
+    def from_duckdb(query: str, dataset: Any = None) -> pa.Table:
+        return duckdb.sql(query).to_arrow_table()  # finds `dataset` by its name
+
+    works: dict[str, dict[str, Work]] = {}
+    for title, columns in (("open, 1 column", one), (f"open, {COLUMNS} columns", ten)):
+        works[title] = {
+            OURS: lambda columns=columns: fm.read_table(mosaic, columns=columns),
+            PARQUET: lambda columns=columns: ds.dataset(parquet).to_table(columns),
+            "Polars, Parquet": lambda columns=columns: (
+                pl.scan_parquet(parquet).select(columns).collect()
+            ),
+            "DuckDB, Parquet": lambda columns=columns: from_duckdb(
+                f"select {', '.join(map(_quoted, columns))} from '{parquet}/*.parquet'"
+            ),
+        }
+    works["1 column, data set open"] = {
+        OURS: lambda: opened.to_table(one),
+        PARQUET: lambda: opened_parquet.to_table(one),
+        "DuckDB over fastmosaic": lambda: from_duckdb(f"select {quoted} from dataset", opened),
+        "Polars over fastmosaic": lambda: pl.scan_pyarrow_dataset(opened).select(one).collect(),
+    }
+    works["1 column, rows of one file, data set open"] = {
+        OURS: lambda: opened.to_table(one, last),
+        PARQUET: lambda: opened_parquet.to_table(one, last),
+        "DuckDB over fastmosaic": lambda: from_duckdb(
+            f"select {quoted} from dataset where {ROW_NUMBER} >= {(num_files - 1) * NUM_ROWS}",
+            opened,
+        ),
+    }
+    works["count rows, data set open"] = {
+        OURS: opened.count_rows,
+        PARQUET: opened_parquet.count_rows,
+    }
+    return works
+
+
+def _quoted(name: str) -> str:
+    return f'"{name}"'
+
+
+def check(works: dict[str, Work]) -> None:
+    """Raise unless all contenders have the same answer."""
+    ours, *others = [_rows(work()) for work in works.values()]
+    for name, theirs in zip(list(works)[1:], others, strict=True):
+        if theirs != ours:
+            raise SystemExit(f"{name} gives other rows")
+
+
+def _rows(answer: Any) -> Any:
+    if isinstance(answer, pl.DataFrame):
+        answer = answer.to_arrow()
+    return answer.to_pydict() if isinstance(answer, pa.Table) else answer
+
+
+def best_times(works: dict[str, Work], turns: int) -> dict[str, float]:
+    """The best time of each in seconds; they take turns."""
+    best = dict.fromkeys(works, float("inf"))
+    for _ in range(turns):
+        for name, work in works.items():
+            best[name] = min(best[name], timed(work)[0])
+    return best
+
+
+def markdown(results: dict[str, dict[str, float]], num_files: int) -> str:
+    lines = [
+        "# Data sets, measured",
+        "",
+        f"{num_files} files of {NUM_COLUMNS:,} columns and {NUM_ROWS} rows, local, in the page cache;",
+        "the best of several turns, in one run. Made by `make bench`.",
+        "",
+        *(f"- {name}: {value}" for name, value in machine.description().items()),
+        "",
+        "| | contender | ms | times ours |",
+        "|---|---|---:|---:|",
+    ]
+    for title, times in results.items():
+        ours = next(iter(times.values()))
+        lines += [
+            f"| {title} | {name} | {1000 * seconds:.1f} | {seconds / ours:.2f} |"
+            for name, seconds in times.items()
+        ]
+    return "\n".join([*lines, ""])
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m bench.datasets", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="fewer files and turns")
+    args = parser.parse_args(argv)
+    num_files, turns = (20, 3) if args.quick else (200, 15)
+    with tempfile.TemporaryDirectory(prefix="bench-") as folder:
+        mosaic, parquet = write(Path(folder), num_files)
+        results = {}
+        for title, works in contests(mosaic, parquet, num_files).items():
+            print(title, file=sys.stderr, flush=True)
+            check(works)
+            results[title] = best_times(works, turns)
+    text = markdown(results, num_files)
+    print(text)
+    if not args.quick:
+        (Path(__file__).parents[1] / "docs" / "datasets.md").write_text(text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

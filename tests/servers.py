@@ -1,0 +1,290 @@
+"""HTTP on loopback: a file server with ranges, and a proxy before an S3 API; both count and fail.
+
+Server      answers by a backend, notes every request, adds latency, injects faults
+FileStore   a backend: bytes by name, ranges, directory listings as pages of links
+Proxy       a backend: another server on loopback
+s3_api      the S3 API of moto, on a free port
+"""
+
+from __future__ import annotations
+
+import http.client
+import math
+import re
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+HOST = "127.0.0.1"
+FOREVER = math.inf
+
+Headers = dict[str, str]
+Answer = tuple[int, Headers, bytes]  # status, headers, body
+Backend = Callable[[str, str, Headers, bytes], Answer]  # of method, path, headers, body
+
+
+@dataclass
+class Request:
+    method: str
+    path: str
+    began: float
+    ended: float = 0.0  # before the first byte of the answer
+    status: int = 0
+    sent: int = 0  # bytes of the body
+
+
+@dataclass
+class Fault:
+    """Something that goes wrong with the next requests.
+
+    error  the status, and no body         drop   the connection closes, without an answer
+    cut    it closes within the body       short  half of the range, as an answer of its own
+    whole  the range is ignored            unsized  the answer does not say its length
+    """
+
+    kind: str
+    times: float = 1
+    method: str = "GET"
+    status: int = 503
+
+
+@dataclass
+class Plan:
+    """What a server shall do, and what it did."""
+
+    latency: float = 0.0
+    faults: list[Fault] = field(default_factory=list)
+    requests: list[Request] = field(default_factory=list)
+
+
+class Server(ThreadingHTTPServer):
+    daemon_threads = False  # so that closing waits for them
+
+    def __init__(self, backend: Backend) -> None:
+        super().__init__((HOST, 0), _Handler)
+        self.backend = backend
+        self.lock = threading.Lock()
+        self.connections: set[socket.socket] = set()
+        self.reset()
+
+    @property
+    def address(self) -> str:
+        return f"{HOST}:{self.server_port}"
+
+    def reset(self) -> None:
+        self.plan = Plan()
+
+    def inject(self, kind: str, times: float = 1, **options: Any) -> None:
+        self.plan.faults.append(Fault(kind, times, **options))
+
+    @property
+    def requests(self) -> list[Request]:
+        return self.plan.requests
+
+    @property
+    def bytes_sent(self) -> int:
+        return sum(request.sent for request in self.requests)
+
+    def rounds(self) -> int:
+        """The longest chain of requests of which each began when the one before had ended."""
+        count, end = 0, -1.0
+        for request in sorted(self.requests, key=lambda request: request.ended):
+            if request.began >= end:
+                count, end = count + 1, request.ended
+        return count
+
+    def next_fault(self, method: str) -> Fault | None:
+        with self.lock:
+            for fault in self.plan.faults:
+                if fault.times > 0 and fault.method == method:
+                    fault.times -= 1
+                    return fault
+        return None
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Nothing: clients hang up in the middle of answers."""
+
+    @contextmanager
+    def running(self) -> Iterator[Server]:
+        thread = threading.Thread(target=self.serve_forever, args=(0.02,))
+        thread.start()
+        try:
+            yield self
+        finally:
+            self.shutdown()
+            thread.join()
+            with self.lock:
+                idle = list(self.connections)
+            for connection in idle:
+                with suppress(OSError):
+                    connection.shutdown(socket.SHUT_RDWR)
+            self.server_close()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    server: Server
+
+    def setup(self) -> None:
+        super().setup()
+        with self.server.lock:
+            self.server.connections.add(self.connection)
+
+    def finish(self) -> None:
+        with self.server.lock:
+            self.server.connections.discard(self.connection)
+        super().finish()
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+    def answer(self) -> None:
+        plan = self.server.plan
+        request = Request(self.command, self.path, time.monotonic())
+        plan.requests.append(request)
+        body = self.read_body()
+        fault = self.server.next_fault(self.command)
+        kind = fault.kind if fault else ""
+        headers = dict(self.headers.items())
+        if kind == "whole":
+            headers = {name: value for name, value in headers.items() if name.lower() != "range"}
+        if kind == "short":
+            headers = {name: _half_range(name, value) for name, value in headers.items()}
+        if kind in {"error", "drop"}:
+            answer: Answer = (fault.status if fault else 0, {"Content-Length": "0"}, b"")
+        else:
+            answer = self.server.backend(self.command, self.path, headers, body)
+        time.sleep(plan.latency)
+        request.ended = time.monotonic()
+        if kind == "drop":
+            self.close_connection = True
+            return
+        request.status, answer_headers, data = answer
+        if kind == "unsized":
+            del answer_headers["Content-Length"]
+            self.close_connection = True
+        self.send_response_only(request.status)
+        for name, value in answer_headers.items():
+            self.send_header(name, value)
+        self.end_headers()
+        if kind == "cut":
+            self.close_connection = True
+            data = data[: len(data) // 2]
+        request.sent = len(data)
+        self.wfile.write(data)
+
+    do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = answer
+
+    def read_body(self) -> bytes:
+        if self.headers.get("Transfer-Encoding", "").lower() != "chunked":
+            return self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        chunks = []
+        while size := int(self.rfile.readline().split(b";")[0], 16):
+            chunks.append(self.rfile.read(size))
+            self.rfile.readline()
+        while self.rfile.readline().strip():
+            pass
+        return b"".join(chunks)
+
+
+def _half_range(name: str, value: str) -> str:
+    found = re.fullmatch(r"bytes=(\d+)-(\d+)", value)
+    if name.lower() != "range" or found is None:
+        return value
+    first, last = map(int, found.groups())
+    return f"bytes={first}-{(first + last) // 2}"
+
+
+class FileStore:
+    """Files by path, served as nginx does."""
+
+    def __init__(self) -> None:
+        self.files: dict[str, bytes] = {}
+
+    def __call__(self, method: str, path: str, headers: Headers, body: bytes) -> Answer:
+        del body
+        if path.endswith("/"):
+            inside = [name[len(path) :] for name in self.files if name.startswith(path)]
+            names = {re.sub("/.*", "/", name) for name in inside}  # a directory ends in a slash
+            links = "".join(f'<a href="{path}{name}">{name}</a>\n' for name in sorted(names))
+            status, data = (200, f"<html>{links}</html>".encode()) if names else (404, b"")
+            answer_headers = {"Content-Type": "text/html"}
+        elif path in self.files:
+            status, data = 200, self.files[path]
+            answer_headers = {"Content-Type": "application/octet-stream", "Accept-Ranges": "bytes"}
+        else:
+            status, data, answer_headers = 404, b"", {}
+        wanted = {name.lower(): value for name, value in headers.items()}.get("range")
+        found = re.fullmatch(r"bytes=(\d+)-(\d+)", wanted or "")
+        if status == 200 and found is not None:
+            first, last = map(int, found.groups())
+            if first >= len(data):
+                return 416, {"Content-Range": f"bytes */{len(data)}", "Content-Length": "0"}, b""
+            last = min(last, len(data) - 1)
+            answer_headers["Content-Range"] = f"bytes {first}-{last}/{len(data)}"
+            status, data = 206, data[first : last + 1]
+        answer_headers["Content-Length"] = str(len(data))
+        return status, answer_headers, b"" if method == "HEAD" else data
+
+
+class Proxy:
+    """What another server on loopback answers."""
+
+    def __init__(self, port: int) -> None:
+        self.port = port
+
+    def __call__(self, method: str, path: str, headers: Headers, body: bytes) -> Answer:
+        kept = {
+            name: value
+            for name, value in headers.items()
+            if name.lower() not in {"transfer-encoding", "expect", "connection", "content-length"}
+        }
+        kept["Content-Length"] = str(len(body))
+        connection = http.client.HTTPConnection(HOST, self.port, timeout=20)
+        try:
+            connection.request(method, path, body, kept)
+            response = connection.getresponse()
+            data = response.read()
+            answer_headers = {
+                name.title(): value  # moto and its server may both give one
+                for name, value in response.getheaders()
+                if name.lower() not in {"transfer-encoding", "connection", "content-length"}
+            }
+            length = response.getheader("Content-Length") if method == "HEAD" else str(len(data))
+            if length is not None:
+                answer_headers["Content-Length"] = length
+            return response.status, answer_headers, data
+        finally:
+            connection.close()
+
+
+@contextmanager
+def s3_api() -> Iterator[int]:
+    """The port of an S3 API that keeps its objects in memory."""
+    from moto.moto_server.werkzeug_app import (
+        DomainDispatcherApplication,
+        MotoRequestHandler,
+        create_backend_app,
+    )
+    from werkzeug.serving import make_server
+
+    class Quiet(MotoRequestHandler):  # type: ignore[misc]
+        def log_request(self, *args: object) -> None:
+            pass
+
+    application = DomainDispatcherApplication(create_backend_app)
+    server = make_server(HOST, 0, application, threaded=True, request_handler=Quiet)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
+    thread.start()
+    try:
+        yield server.server_port
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
