@@ -14,6 +14,7 @@ ROOT = Path(__file__).parent.parent
     "name",
     [
         "api",
+        "array_block",
         "dataset",
         "dataset_writer",
         "format.metadata",

@@ -1149,3 +1149,23 @@ def test_a_column_without_a_single_file(tmp_path):
     assert dataset.count_rows(pc.field("x").is_null()) == 3
     assert dataset.count_rows(pc.field("x").is_valid()) == 0
     assert dataset.take([2, 0]).num_rows == 2
+
+
+def test_partitions_are_pruned_beside_a_function_of_another_column(tmp_path):
+    names = {f"k={i}/f": pa.table({"s": ["a", "b"]}) for i in range(4)}
+    write(tmp_path, names)
+    files = fileset.FileSet(tmp_path)
+    expression = (pc.field("k") == 2) & pc.starts_with(pc.field("s"), "a")
+    (planned,) = files.plan(files.query(["s"], expression))
+    assert planned[0].values[0].as_py() == 2
+    assert files.read(["s"], expression).to_pydict() == {"s": ["a"]}
+
+
+def test_a_function_of_a_partition_chooses_files_exactly(tmp_path):
+    write(tmp_path, {f"k={i}/f": pa.table({"x": [i]}) for i in range(10)})
+    files = fileset.FileSet(tmp_path)
+    expression = pc.bit_wise_and(pc.field("k"), 3) == 3
+    assert [file.values[0].as_py() for file, _ in files.plan(files.query(["x"], expression))] == [
+        3,
+        7,
+    ]

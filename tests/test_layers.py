@@ -15,13 +15,14 @@ LAYERS = [
         "errors",
         "threads",
         "format",
+        "format._array",
         "format._decode",
         "format._encode",
         "format._index",
         "format._schema",
     },
     {"format.wire"},
-    {"format.types"},
+    {"array_block", "format.types"},
     {"format.names"},
     {"format.schema"},
     {"format.nested"},
@@ -36,6 +37,24 @@ LAYERS = [
     {"fileset", "dataset_writer"},
     {"dataset", "splits", "api"},
     {"polars_source"},
+    {
+        "spark.aggregates",
+        "spark.options",
+        "spark.pushdown",
+        "spark.report",
+        "spark.schemas",
+        "spark.session",
+        "spark.sketches",
+    },
+    {"spark.commit", "spark.jobs", "spark.jvm", "spark.loading", "spark.writing"},
+    {"spark.formats", "spark.profiling", "spark.proxies", "spark.streaming", "spark.verifying"},
+    {"spark.rewriting", "spark.source"},
+    {"spark.converting", "spark.reading"},
+    {"spark.compacting"},
+    {"spark"},
+    {"spark.app"},
+    {"cli"},
+    {"__main__"},
     {""},
 ]
 HEIGHTS = {name: height for height, layer in enumerate(LAYERS) for name in layer}
@@ -49,6 +68,10 @@ SOURCES = {module_name(path).rstrip("."): path for path in sorted(PACKAGE.rglob(
 KERNELS = {module_name(path) for path in PACKAGE.rglob("*.pyx")}
 
 
+def is_all_modules(names: set[str]) -> bool:
+    return all(name.removeprefix("fastmosaic.") in SOURCES.keys() | KERNELS for name in names)
+
+
 def imported_by(path: Path) -> set[str]:
     """Modules of this package that the module imports, wherever in its text."""
     # The package of the module; for an `__init__` that is the module itself.
@@ -60,7 +83,9 @@ def imported_by(path: Path) -> set[str]:
         elif isinstance(node, ast.ImportFrom):
             start = package[: len(package) + 1 - node.level] if node.level else []
             module = ".".join([*start, *([node.module] if node.module else [])])
-            found.update({module} | {f"{module}.{alias.name}" for alias in node.names})
+            names = {f"{module}.{alias.name}" for alias in node.names}
+            # A package whose modules are taken from it is not itself known.
+            found.update(names if is_all_modules(names) else {module, *names})
     ours = {name.removeprefix("fastmosaic.") for name in found if name.startswith("fastmosaic.")}
     return ours & HEIGHTS.keys()
 

@@ -289,11 +289,18 @@ class FileSet:
             return self.files
         of_files = [tuple(file.values[index] for index, _ in keys) for file in self.files]
         distinct = list(dict.fromkeys(of_files))
-        known = [
-            [_constant(field, value, 1) for (_, field), value in zip(keys, values, strict=True)]
-            for values in distinct
-        ]
-        matching = filtering.matching(query.expression, known, pa.schema(query.needed))
+        if len(keys) == len(query.needed):
+            columns = [
+                pa.array(column, field.type)
+                for column, (_, field) in zip(zip(*distinct, strict=True), keys, strict=True)
+            ]
+            matching = _matching_rows(pa.table(columns, pa.schema(query.needed)), query.expression)
+        else:
+            known = [
+                [_constant(field, value, 1) for (_, field), value in zip(keys, values, strict=True)]
+                for values in distinct
+            ]
+            matching = filtering.matching(query.expression, known, pa.schema(query.needed))
         possible = {distinct[i] for i in matching}
         return [
             file for file, values in zip(self.files, of_files, strict=True) if values in possible
@@ -302,8 +309,8 @@ class FileSet:
     def _matching_groups(
         self, query: Query, everything: list[tuple[File, list[int]]]
     ) -> list[tuple[File, list[int]]]:
-        if query.expression is None:
-            return everything
+        if all(field.name in self.partitions.names for field in query.needed):
+            return everything  # the files were chosen by it
         known = [
             self._statistics(query, file, group) for file, groups in everything for group in groups
         ]
@@ -486,6 +493,13 @@ class Fittings:
         if fitting is None:
             fitting = self._made[block] = Fitting(block, self._schema, self._partitions)
         return fitting
+
+
+def _matching_rows(table: pa.Table, expression: Any) -> list[int]:
+    """The numbers of the rows for which `expression` is true."""
+    name = "#".join(table.column_names) + "#"  # which no column has
+    numbered = table.append_column(name, pa.array(range(table.num_rows), pa.int64()))
+    return filtering.filter_table(numbered, expression)[name].to_pylist()
 
 
 def _constant(field: pa.Field, value: pa.Scalar, num_rows: int) -> filtering.Statistics:

@@ -188,7 +188,9 @@ def _cases(
 
     known: list[tuple[str, bool, Expression]] = []
     for field, num_rows, null_count, minimum, maximum in group:
-        if plain or not _is_number(field.type):
+        # A single value is trusted always: Arrow computes with it, instead of reasoning with bounds.
+        is_single = null_count == 0 and minimum == maximum and not types.is_floating(field.type)
+        if plain or is_single or not _is_number(field.type):
             says = guarantee(field, num_rows, null_count, minimum, maximum)
         else:
             says = guarantee(field, num_rows, null_count, None, None)

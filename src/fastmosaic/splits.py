@@ -17,7 +17,7 @@ from .fileset import File, FileSet, Fittings, Query, Schemas, windows
 from .format.metadata import FileMetaData, Footer
 from .format.schema import SchemaBlock
 
-# Opening a file costs about as much as reading so many bytes of it.
+# Opening another file costs about as much as reading so many bytes of it.
 OPEN_COST_BYTES: Final = 1 << 20
 # Row groups of a split are read together up to so many bytes.
 WINDOW_BYTES: Final = 16 << 20
@@ -94,11 +94,11 @@ def share_out(
 
     for file, group, group_size in wanted:
         is_new = not held or held[-1][0] is not file
-        more = group_size + (OPEN_COST_BYTES if is_new else 0)
+        more = group_size + (OPEN_COST_BYTES if is_new and held else 0)
         if held and cost + more > limit:
             close()
             held, size, cost, num_rows = [], 0, 0, 0
-            is_new, more = True, group_size + OPEN_COST_BYTES
+            is_new, more = True, group_size
         if is_new:
             held.append((file, []))
         held[-1][1].append(group)

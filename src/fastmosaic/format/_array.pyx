@@ -1,0 +1,1248 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+"""Kudu's array data block, and the run-length coder inside it, without the GIL.
+
+A block is, in this order:
+
+    uv      N, elements of all arrays, nulls included
+    uv      n, arrays, null ones included
+    uv F    runs of 1 bit, N of them: the element is not null
+    uv L    runs of 16 bits, n of them: elements of the array
+    uv A    runs of 1 bit, n of them: the array is not null
+    data    the elements that are not null, to the end
+
+where `uv X` is the size of X in bytes, then X. Fixed-width data is `u32 V, u32 ordinal`, then V
+values (booleans as bits); binary data is `u32 ordinal, u32 V, u32 P`, the bytes of all values,
+and at P the V starts of the values in groups of four. All integers are little-endian.
+
+The bytes are not trusted: what a count or a run claims is checked against the bytes that are
+there before memory is taken. What is wrong becomes `ValueError` (the block is damaged) or
+`OverflowError` (it would hold more than its form can).
+"""
+
+from libc.stdint cimport int32_t, int64_t, uint8_t, uintptr_t
+from libc.stdlib cimport free, malloc
+from libc.string cimport memcpy, memset
+
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.bytes cimport PyBytes_FromStringAndSize
+
+from fastmosaic.format._arrow cimport ArrowArray
+from fastmosaic.format._wire cimport (
+    Reader, fm_bits, fm_copy, fm_ctz64, fm_equal, fm_is_ascii, fm_load16, fm_load32, fm_load64,
+    fm_popcount64, fm_store16, fm_store32, fm_store64, is_utf8, left, uint16_t, uint32_t, uint64_t,
+    varint,
+)
+
+cdef extern from "Python.h":
+    char* PyBytes_AsString(object o) except NULL
+
+cdef extern from *:
+    """
+    /* CRC-32C: polynomial 0x1EDC6F41, reflected; eight bytes at a time by eight tables. */
+    static uint32_t fm_crc_tables[8][256];
+
+    static void fm_crc_prepare(void) {
+        for (int i = 0; i < 256; i++) {
+            uint32_t crc = (uint32_t)i;
+            for (int bit = 0; bit < 8; bit++) crc = crc >> 1 ^ (crc & 1 ? 0x82F63B78U : 0);
+            fm_crc_tables[0][i] = crc;
+        }
+        for (int i = 0; i < 256; i++)
+            for (int k = 1; k < 8; k++) {
+                uint32_t below = fm_crc_tables[k - 1][i];
+                fm_crc_tables[k][i] = below >> 8 ^ fm_crc_tables[0][below & 0xFF];
+            }
+    }
+    static uint32_t fm_crc_by_table(const uint8_t* at, int64_t size) {
+        uint32_t crc = 0xFFFFFFFFU;
+        for (; size >= 8; at += 8, size -= 8) {
+            uint64_t word = fm_load64(at) ^ crc;
+            crc = 0;
+            for (int k = 0; k < 8; k++) crc ^= fm_crc_tables[7 - k][word >> 8 * k & 0xFF];
+        }
+        for (; size; at++, size--) crc = crc >> 8 ^ fm_crc_tables[0][(crc ^ *at) & 0xFF];
+        return ~crc;
+    }
+    #if defined(__x86_64__)
+    __attribute__((target("sse4.2")))
+    static uint32_t fm_crc_by_instruction(const uint8_t* at, int64_t size) {
+        uint64_t crc = 0xFFFFFFFFU;
+        for (; size >= 8; at += 8, size -= 8)
+            crc = __builtin_ia32_crc32di(crc, fm_load64(at));
+        for (; size; at++, size--) crc = __builtin_ia32_crc32qi((uint32_t)crc, *at);
+        return ~(uint32_t)crc;
+    }
+    static uint32_t fm_crc32c(const uint8_t* at, int64_t size) {
+        if (__builtin_cpu_supports("sse4.2")) return fm_crc_by_instruction(at, size);
+        return fm_crc_by_table(at, size);
+    }
+    #else
+    static uint32_t fm_crc32c(const uint8_t* at, int64_t size) {
+        return fm_crc_by_table(at, size);
+    }
+    #endif
+    """
+    void fm_crc_prepare()
+    uint32_t fm_crc_by_table(const uint8_t* at, int64_t size) nogil
+    uint32_t fm_crc32c(const uint8_t* at, int64_t size) nogil
+
+fm_crc_prepare()
+
+
+# What can be wrong. Faults from TOO_LONG on are not the block's.
+cdef enum Fault:
+    FINE
+    CHECKSUM
+    BAD_COUNT
+    BAD_SECTION
+    BAD_RUN
+    EMPTY_RUN
+    RUN_CUT
+    BAD_VALUE
+    TOO_FEW
+    TOO_MANY
+    BAD_SUM
+    NULL_WITH_ELEMENTS
+    BAD_HEADER
+    BAD_VALUES
+    BAD_SIZE
+    BAD_OFFSETS
+    BAD_UTF8
+    TOO_LONG
+    TOO_MANY_ELEMENTS
+    BAD_DECIMAL
+    BAD_LISTS
+    NO_MEMORY
+
+_FACTS = (
+    "",
+    "the checksum is wrong",
+    "a count is cut off or exceeds 32 bits, or there are more elements than arrays can have",
+    "a section or its size is cut off",
+    "the length of a run is cut off or exceeds 31 bits",
+    "a run has no values",
+    "a run is cut off",
+    "the value of a run has too many bits",
+    "runs end before the last value",
+    "runs have more values than there should be",
+    "the lengths of the arrays do not add up to the number of elements",
+    "a null array has elements",
+    "the header of the data is cut off",
+    "the number of values is not that of the elements that are not null",
+    "the values are cut off, or bytes follow them",
+    "an offset is cut off, out of order or out of range",
+    "a string is not UTF-8",
+    "an array has more than 65,535 elements",
+    "there are more than 1,073,741,823 arrays or elements",
+    "a decimal has more digits than its type",
+    "the lengths of the lists are not those of their elements",
+    "out of memory",
+)
+
+cdef int64_t MAX_LENGTH = 65535
+cdef int64_t MAX_COUNT = (1 << 30) - 1  # of the values in one run, so of all values
+cdef int64_t MAX_OFFSET = 2147483647  # of Arrow's lists and strings
+cdef int64_t MAX_LITERAL = 63 * 8  # values: the length of such a run is one byte
+
+
+cdef object fail(int fault, int64_t index=-1):
+    if fault == NO_MEMORY:
+        raise MemoryError
+    fact = _FACTS[fault]
+    if fault == TOO_LONG:
+        fact = f"array {index} has more than {MAX_LENGTH:,} elements, the most that it can have"
+    if fault == TOO_LONG or fault == TOO_MANY_ELEMENTS:
+        raise OverflowError(fact)
+    raise ValueError(fact)
+
+
+cdef inline uint64_t low_bits(int count) noexcept nogil:
+    """A word whose lowest `count` bits are set."""
+    return ~<uint64_t>0 if count == 64 else (<uint64_t>1 << count) - 1
+
+
+# ---- runs, written
+
+
+cdef struct Packed:
+    const uint8_t* data     # values of `width` bits one after another, lowest bit first
+    int64_t size            # bytes
+    int64_t start           # bit where the first one is
+    int64_t count
+    int width
+
+
+cdef inline int64_t max_run_bytes(int64_t count, int width) noexcept nogil:
+    """An upper bound of what `count` values take as runs."""
+    return (count + 7) // 8 * (1 + width)
+
+
+cdef inline uint64_t value_at(const Packed* values, int64_t i) noexcept nogil:
+    return fm_bits(values.data, values.size, values.start + i * values.width, values.width)
+
+
+cdef inline bint in_bytes(const Packed* values) noexcept nogil:
+    return (values.width | values.start) & 7 == 0
+
+
+cdef inline bint all_equal(const Packed* values, int64_t first, int count) noexcept nogil:
+    """Whether `count` (at most 8) values from `first` on are the same."""
+    cdef const uint8_t* at
+    cdef uint64_t bits
+    cdef int i, width = values.width >> 3
+    if values.width == 1:
+        bits = fm_bits(values.data, values.size, values.start + first, count)
+        return bits == 0 or bits == low_bits(count)
+    if in_bytes(values):
+        at = values.data + (values.start >> 3) + first * width
+        return fm_equal(at, at + width, (count - 1) * width)
+    bits = value_at(values, first)
+    for i in range(1, count):
+        if value_at(values, first + i) != bits:
+            return False
+    return True
+
+
+cdef int64_t equal_from(const Packed* values, int64_t first) noexcept nogil:
+    """How many values from `first` on are the same."""
+    cdef int64_t count = values.count - first, i = 0, same, size
+    cdef uint64_t word, bits = value_at(values, first)
+    cdef const uint8_t* at
+    cdef int width = values.width >> 3, step
+    if values.width == 1:
+        while i < count:
+            step = <int>min(<int64_t>64, count - i)
+            word = fm_bits(values.data, values.size, values.start + first + i, step)
+            if bits:
+                word = ~word & low_bits(step)
+            if word:
+                return i + fm_ctz64(word)
+            i += step
+        return count
+    if in_bytes(values):
+        # Values are the same as long as the bytes are those of one value before.
+        at = values.data + (values.start >> 3) + first * width
+        size = (count - 1) * width
+        same = 0
+        while same + 8 <= size:
+            word = fm_load64(at + same) ^ fm_load64(at + same + width)
+            if word:
+                return 1 + (same + (fm_ctz64(word) >> 3)) // width
+            same += 8
+        while same < size and at[same] == at[same + width]:
+            same += 1
+        return 1 + same // width
+    while i < count and value_at(values, first + i) == bits:
+        i += 1
+    return i
+
+
+cdef inline uint8_t* put_varint(uint8_t* to, uint64_t value) noexcept nogil:
+    while value > 0x7F:
+        to[0] = <uint8_t>(value & 0x7F | 0x80)
+        to += 1
+        value >>= 7
+    to[0] = <uint8_t>value
+    return to + 1
+
+
+cdef inline int varint_size(uint64_t value) noexcept nogil:
+    return 1 + (value >= 128) + (value >= 16384) + (value >= 2097152) + (value >= 268435456)
+
+
+cdef inline uint8_t* put_low_bytes(uint8_t* to, uint64_t value, int count) noexcept nogil:
+    cdef int i
+    for i in range(count):
+        to[i] = <uint8_t>(value >> (8 * i))
+    return to + count
+
+
+cdef uint8_t* put_bits(uint8_t* to, const uint8_t* data, int64_t size, int64_t start,
+                       int64_t count) noexcept nogil:
+    """Copy `count` bits from bit `start` of `data`, which has `size` bytes; pad with zeros."""
+    cdef int rest
+    if start & 7 == 0 and count >= 8:
+        memcpy(to, data + (start >> 3), count >> 3)
+        to += count >> 3
+        start += count & ~<int64_t>7
+        count &= 7
+    while count >= 64:
+        fm_store64(to, fm_bits(data, size, start, 64))
+        to += 8
+        start += 64
+        count -= 64
+    rest = <int>count
+    if rest:
+        to = put_low_bytes(to, fm_bits(data, size, start, rest), (rest + 7) // 8)
+    return to
+
+
+cdef inline uint8_t* put_literal(uint8_t* to, const Packed* values, int64_t first,
+                                 int64_t count) noexcept nogil:
+    to[0] = <uint8_t>((count + 7) // 8 << 1 | 1)
+    return put_bits(to + 1, values.data, values.size, values.start + first * values.width,
+                    count * values.width)
+
+
+cdef inline uint8_t* put_repeated(uint8_t* to, uint64_t value, int width,
+                                  int64_t count) noexcept nogil:
+    return put_low_bytes(put_varint(to, <uint64_t>count << 1), value, (width + 7) // 8)
+
+
+cdef uint8_t* put_runs(uint8_t* to, const Packed* values) noexcept nogil:
+    """Write the values as runs; at most MAX_COUNT of them."""
+    cdef int64_t at = 0, first = 0, count  # a literal run is open from `first` to `at`
+    while values.count - at >= 8:
+        if not all_equal(values, at, 8):
+            at += 8
+            if at - first == MAX_LITERAL:
+                to = put_literal(to, values, first, at - first)
+                first = at
+            continue
+        if first < at:
+            to = put_literal(to, values, first, at - first)
+        count = equal_from(values, at)
+        to = put_repeated(to, value_at(values, at), values.width, count)
+        at += count
+        first = at
+    count = values.count - at
+    if count and first == at and all_equal(values, at, <int>count):
+        return put_repeated(to, value_at(values, at), values.width, count)
+    if first < values.count:
+        to = put_literal(to, values, first, values.count - first)
+    return to
+
+
+# ---- runs, read
+
+
+cdef struct Run:
+    bint literal
+    int64_t count
+    uint64_t value          # of a repeated run
+    const uint8_t* data     # of a literal run
+    int64_t size
+
+
+cdef inline int take_run(Reader* reader, int width, int64_t missing, Run* run) noexcept nogil:
+    """The next run, of no more than the `missing` values."""
+    cdef int64_t indicator
+    cdef int i, value_bytes = (width + 7) // 8
+    if missing == 0:
+        return TOO_MANY
+    indicator = varint(reader)
+    if indicator < 0 or indicator > 0x7FFFFFFF:
+        return BAD_RUN
+    run.literal = indicator & 1
+    run.count = indicator >> 1
+    if run.count == 0:
+        return EMPTY_RUN
+    if run.literal:
+        if 8 * run.count >= missing + 8:
+            return TOO_MANY
+        run.count = min(8 * run.count, missing)
+        run.size = (run.count * width + 7) // 8
+        if run.size > left(reader):
+            return RUN_CUT
+        run.data = reader.at
+        reader.at += run.size
+        return FINE
+    if run.count > missing:
+        return TOO_MANY
+    if value_bytes > left(reader):
+        return RUN_CUT
+    run.value = 0
+    for i in range(value_bytes):
+        run.value |= <uint64_t>reader.at[i] << (8 * i)
+    reader.at += value_bytes
+    if run.value > low_bits(width):
+        return BAD_VALUE
+    return FINE
+
+
+cdef inline int64_t count_ones(const uint8_t* bits, int64_t size, int64_t start,
+                               int64_t count) noexcept nogil:
+    cdef int64_t done = 0, ones = 0
+    while done < count:
+        ones += fm_popcount64(
+            fm_bits(bits, size, start + done, <int>min(<int64_t>64, count - done)))
+        done += 64
+    return ones
+
+
+cdef int check_runs(Reader section, int width, int64_t count, int64_t* total) noexcept nogil:
+    """Whether the section is `count` values in runs; and the sum of them, if of 1 or 16 bits."""
+    cdef Run run
+    cdef int64_t missing = count, i
+    cdef int fault
+    total[0] = 0
+    while left(&section):
+        fault = take_run(&section, width, missing, &run)
+        if fault:
+            return fault
+        missing -= run.count
+        if not run.literal:
+            total[0] += <int64_t>(run.value * <uint64_t>run.count)
+        elif width == 1:
+            total[0] += count_ones(run.data, run.size, 0, run.count)
+        elif width == 16:
+            for i in range(run.count):
+                total[0] += fm_load16(run.data + 2 * i)
+    return TOO_FEW if missing else FINE
+
+
+cdef void set_bits(uint8_t* out, int64_t start, int64_t count) noexcept nogil:
+    cdef int head = <int>min(-start & 7, count)
+    if head:
+        out[start >> 3] |= <uint8_t>(low_bits(head) << (start & 7))
+        start += head
+        count -= head
+    memset(out + (start >> 3), 0xFF, count >> 3)
+    if count & 7:
+        out[(start + count) >> 3] |= <uint8_t>low_bits(count & 7)
+
+
+cdef void add_bits(uint8_t* out, int64_t start, const uint8_t* bits, int64_t count) noexcept nogil:
+    """Copy `count` bits to bit `start` of `out`, where there are zeros."""
+    cdef int64_t i, whole = count >> 3
+    cdef int shift = <int>(start & 7), rest = <int>(count & 7)
+    cdef uint32_t byte
+    out += start >> 3
+    if shift == 0:
+        memcpy(out, bits, whole)
+    else:
+        for i in range(whole):
+            byte = <uint32_t>bits[i] << shift
+            out[i] |= <uint8_t>byte
+            out[i + 1] = <uint8_t>(byte >> 8)
+    if rest:
+        byte = (bits[whole] & <uint32_t>low_bits(rest)) << shift
+        out[whole] |= <uint8_t>byte
+        if shift + rest > 8:
+            out[whole + 1] = <uint8_t>(byte >> 8)
+
+
+# `check_runs` has found these sound; a caller may change the bytes meanwhile, so faults remain.
+
+
+cdef int fill_bits(Reader section, int64_t count, uint8_t* out) noexcept nogil:
+    cdef Run run
+    cdef int64_t done = 0
+    cdef int fault
+    memset(out, 0, (count + 7) // 8)
+    while done < count:
+        fault = take_run(&section, 1, count - done, &run)
+        if fault:
+            return fault
+        if run.literal:
+            add_bits(out, done, run.data, run.count)
+        elif run.value:
+            set_bits(out, done, run.count)
+        done += run.count
+    return FINE
+
+
+cdef int fill_offsets(Reader section, int64_t count, int64_t sum, int32_t* out) noexcept nogil:
+    """The running sum of the lengths, which ends at `sum`."""
+    cdef Run run
+    cdef int64_t done = 0, i, total = 0
+    cdef int fault
+    out[0] = 0
+    while done < count:
+        fault = take_run(&section, 16, count - done, &run)
+        if fault:
+            return fault
+        for i in range(run.count):
+            total += fm_load16(run.data + 2 * i) if run.literal else <int64_t>run.value
+            out[done + i + 1] = <int32_t>total
+        done += run.count
+    return FINE if total == sum else BAD_SUM
+
+
+cdef int fill_numbers(Reader section, int width, int64_t count, uint64_t* out) noexcept nogil:
+    cdef Run run
+    cdef int64_t done = 0, i
+    cdef int fault
+    while done < count:
+        fault = take_run(&section, width, count - done, &run)
+        if fault:
+            return fault
+        for i in range(run.count):
+            out[done + i] = (fm_bits(run.data, run.size, i * width, width) if run.literal
+                             else run.value)
+        done += run.count
+    return FINE
+
+
+cdef int pack(const uint64_t* numbers, int64_t count, int width, uint8_t* out) noexcept nogil:
+    """Write numbers of `width` bits one after another; there is room for 8 bytes more."""
+    cdef uint64_t word = 0, number
+    cdef int filled = 0
+    cdef int64_t i
+    for i in range(count):
+        number = numbers[i]
+        if number > low_bits(width):
+            return BAD_VALUE
+        word |= number << filled
+        if filled + width >= 64:
+            fm_store64(out, word)
+            out += 8
+            word = number >> (64 - filled) if filled else 0
+            filled += width - 64
+        else:
+            filled += width
+    fm_store64(out, word)
+    return FINE
+
+
+def encode_runs(const uint64_t[::1] values not None, int width):
+    """The values, of `width` bits (1 to 64) each, as runs."""
+    cdef Packed packed
+    cdef uint8_t* memory
+    cdef uint8_t* runs = NULL
+    cdef int64_t size = 0
+    cdef int fault
+    packed.count = values.shape[0]
+    packed.width = width
+    packed.start = 0
+    if not 1 <= width <= 64:
+        raise ValueError(f"bit width {width} is not in 1..64")
+    if packed.count == 0:
+        return b""
+    if packed.count > MAX_COUNT:
+        fail(TOO_MANY_ELEMENTS)
+    packed.size = (packed.count * width + 7) // 8
+    memory = <uint8_t*>malloc(packed.size + 16 + max_run_bytes(packed.count, width))
+    if memory == NULL:
+        raise MemoryError
+    try:
+        with nogil:
+            packed.data = memory
+            fault = pack(&values[0], packed.count, width, memory)
+            runs = memory + packed.size + 16
+            if not fault:
+                size = put_runs(runs, &packed) - runs
+        if fault:
+            raise ValueError(f"a value has more than {width} bits")
+        return PyBytes_FromStringAndSize(<char*>runs, size)
+    finally:
+        free(memory)
+
+
+def check(data, int width, int64_t count):
+    """Whether `data` is `count` values of `width` bits (1 to 64) in runs; else `ValueError`."""
+    cdef Held held = Held(data)
+    cdef int64_t total
+    cdef int fault
+    if not 1 <= width <= 64:
+        raise ValueError(f"bit width {width} is not in 1..64")
+    if count < 0:
+        raise ValueError(f"{count} values")
+    with nogil:
+        fault = check_runs(held.reader, width, count, &total)
+    if fault:
+        fail(fault)
+
+
+def decode_runs(data, int width, int64_t count):
+    """The `count` values of `width` bits (1 to 64) that `data` has in runs."""
+    cdef Held held = Held(data)
+    check(data, width, count)
+    cdef bytes out = PyBytes_FromStringAndSize(NULL, 8 * count)
+    cdef uint64_t* numbers = <uint64_t*>PyBytes_AsString(out)
+    cdef int fault
+    with nogil:
+        fault = fill_numbers(held.reader, width, count, numbers)
+    if fault:
+        fail(fault)
+    return memoryview(out).cast("Q")
+
+
+def crc32c(data, *, bint portable=False):
+    """CRC-32C of `data`; with `portable`, without the instruction that some machines have."""
+    cdef Held held = Held(data)
+    cdef uint32_t crc
+    with nogil:
+        if portable:
+            crc = fm_crc_by_table(held.reader.at, left(&held.reader))
+        else:
+            crc = fm_crc32c(held.reader.at, left(&held.reader))
+    return crc
+
+
+cdef class Held:
+    """The bytes of an object, held in place."""
+
+    cdef Py_buffer _view
+    cdef bint _held
+    cdef Reader reader
+
+    def __cinit__(self, data):
+        PyObject_GetBuffer(data, &self._view, PyBUF_SIMPLE)
+        self._held = True
+        self.reader.at = <const uint8_t*>self._view.buf
+        self.reader.end = self.reader.at + self._view.len
+
+    def __dealloc__(self):
+        if self._held:
+            PyBuffer_Release(&self._view)
+
+
+# ---- Arrow arrays, written
+
+
+cdef inline const uint8_t* validity_of(const ArrowArray* array) noexcept nogil:
+    """The validity bitmap, or NULL where there is no null."""
+    if array.null_count == 0:
+        return NULL
+    return <const uint8_t*>array.buffers[0]
+
+
+cdef inline uint64_t valid_bits(const ArrowArray* array, int64_t row, int count) noexcept nogil:
+    """Which of `count` (at most 64) rows from `row` on are not null."""
+    cdef const uint8_t* validity = validity_of(array)
+    if validity == NULL:
+        return low_bits(count)
+    return fm_bits(validity, (array.offset + array.length + 7) // 8, array.offset + row, count)
+
+
+cdef int64_t count_valid(const ArrowArray* array) noexcept nogil:
+    if validity_of(array) == NULL:
+        return array.length
+    return count_ones(validity_of(array), (array.offset + array.length + 7) // 8, array.offset,
+                      array.length)
+
+
+cdef uint8_t* put_validity(uint8_t* to, const ArrowArray* array) noexcept nogil:
+    cdef Packed bits
+    if array.length == 0:
+        return to
+    if validity_of(array) == NULL:
+        return put_repeated(to, 1, 1, array.length)
+    bits.data = validity_of(array)
+    bits.size = (array.offset + array.length + 7) // 8
+    bits.start = array.offset
+    bits.count = array.length
+    bits.width = 1
+    return put_runs(to, &bits)
+
+
+cdef int take_lengths(const ArrowArray* array, bint wide, int64_t total, uint8_t* out,
+                      int64_t* index) noexcept nogil:
+    """The lengths in `array`, of 32 or 64 bits, in 16 bits; 0 for a null. Their sum is `total`."""
+    cdef int64_t start = array.offset * (8 if wide else 4)
+    cdef const uint8_t* lengths = <const uint8_t*>array.buffers[1] + start
+    cdef int64_t row = 0, length, sum = 0, i
+    cdef uint64_t valid
+    cdef int step
+    while row < array.length:
+        step = <int>min(<int64_t>64, array.length - row)
+        valid = valid_bits(array, row, step)
+        for i in range(row, row + step):
+            length = 0
+            if valid & 1:
+                length = (<int64_t>fm_load64(lengths + 8 * i) if wide
+                          else <int32_t>fm_load32(lengths + 4 * i))
+            if length < 0:
+                return BAD_LISTS
+            if length > MAX_LENGTH:
+                index[0] = i
+                return TOO_LONG
+            fm_store16(out + 2 * i, <uint16_t>length)
+            sum += length
+            valid >>= 1
+        row += step
+    return FINE if sum == total else BAD_LISTS
+
+
+cdef inline void copy_value(uint8_t* to, const uint8_t* source, int width) noexcept nogil:
+    if width == 1:
+        to[0] = source[0]
+    elif width == 2:
+        memcpy(to, source, 2)
+    elif width == 4:
+        memcpy(to, source, 4)
+    elif width == 8:
+        memcpy(to, source, 8)
+    else:
+        memcpy(to, source, 16)
+
+
+cdef inline bint narrow(uint8_t* to, int width, const uint8_t* source, int wide) noexcept nogil:
+    """Write the low `width` bytes of a number of `wide` bytes; False if it has more."""
+    cdef int64_t low = <int64_t>fm_load64(source)
+    cdef uint64_t sign
+    cdef int at = 8
+    if width == 4:
+        fm_store32(to, <uint32_t>low)
+        if low != <int32_t>low:
+            return False
+    elif width == 8:
+        fm_store64(to, <uint64_t>low)
+    else:
+        memcpy(to, source, 16)
+        low = <int64_t>fm_load64(source + 8)
+        at = 16
+    sign = <uint64_t>(low >> 63)
+    while at < wide:
+        if fm_load64(source + at) != sign:
+            return False
+        at += 8
+    return True
+
+
+cdef inline void widen(uint8_t* to, int wide, const uint8_t* source, int width) noexcept nogil:
+    """Write a number of `width` bytes in `wide` ones."""
+    cdef int64_t low
+    cdef int at = 8
+    if width == 4:
+        low = <int32_t>fm_load32(source)
+        fm_store64(to, <uint64_t>low)
+    elif width == 8:
+        low = <int64_t>fm_load64(source)
+        fm_store64(to, <uint64_t>low)
+    else:
+        memcpy(to, source, 16)
+        low = <int64_t>fm_load64(source + 8)
+        at = 16
+    while at < wide:
+        fm_store64(to + at, <uint64_t>(low >> 63))
+        at += 8
+
+
+cdef int put_fixed(uint8_t* to, int width, const ArrowArray* array, int wide) noexcept nogil:
+    """Write the values of `wide` bytes that are not null, in `width` bytes each."""
+    cdef const uint8_t* values = <const uint8_t*>array.buffers[1] + array.offset * wide
+    cdef int64_t row = 0, i
+    cdef uint64_t valid
+    cdef int step
+    while row < array.length:
+        if width == wide and validity_of(array) == NULL:
+            memcpy(to, values, array.length * width)
+            return FINE
+        step = <int>min(<int64_t>64, array.length - row)
+        valid = valid_bits(array, row, step)
+        if width == wide and valid == low_bits(step):
+            memcpy(to, values + row * width, step * width)
+            to += step * width
+            valid = 0
+        while valid:
+            i = row + fm_ctz64(valid)
+            valid &= valid - 1
+            if width == wide:
+                copy_value(to, values + i * width, width)
+            elif not narrow(to, width, values + i * wide, wide):
+                return BAD_DECIMAL
+            to += width
+        row += step
+    return FINE
+
+
+cdef void put_booleans(uint8_t* to, const ArrowArray* array) noexcept nogil:
+    cdef const uint8_t* values = <const uint8_t*>array.buffers[1]
+    cdef int64_t size = (array.offset + array.length + 7) // 8, row = 0, done = 0
+    cdef uint64_t valid, bits
+    cdef int step, i
+    if array.length == 0:
+        return
+    if validity_of(array) == NULL:
+        put_bits(to, values, size, array.offset, array.length)
+        return
+    while row < array.length:
+        step = <int>min(<int64_t>64, array.length - row)
+        valid = valid_bits(array, row, step)
+        bits = fm_bits(values, size, array.offset + row, step)
+        while valid:
+            i = fm_ctz64(valid)
+            valid &= valid - 1
+            if done & 7 == 0:
+                to[done >> 3] = 0
+            to[done >> 3] |= <uint8_t>((bits >> i & 1) << (done & 7))
+            done += 1
+        row += step
+
+
+cdef inline int byte_length(uint32_t value) noexcept nogil:
+    return 1 + (value > 0xFF) + (value > 0xFFFF) + (value > 0xFFFFFF)
+
+
+# What to write of an array of strings: where each that is not null starts, and the sizes of it all.
+cdef struct Strings:
+    uint32_t* starts
+    int64_t groups
+    int64_t text_size
+    int64_t starts_size
+
+
+cdef int measure_strings(const ArrowArray* array, int64_t count, Strings* strings) noexcept nogil:
+    cdef const int32_t* offsets = <const int32_t*>array.buffers[1] + array.offset
+    cdef int64_t row = 0, i, k = 0, at = 12
+    cdef uint64_t valid
+    cdef int step
+    strings.groups = (count + 3) // 4
+    strings.text_size = strings.starts_size = 0
+    strings.starts = <uint32_t*>malloc((4 * strings.groups + 1) * sizeof(uint32_t))
+    if strings.starts == NULL:
+        return NO_MEMORY
+    while row < array.length and k < count:
+        step = <int>min(<int64_t>64, array.length - row)
+        valid = valid_bits(array, row, step)
+        while valid:
+            i = row + fm_ctz64(valid)
+            valid &= valid - 1
+            strings.starts[k] = <uint32_t>at
+            strings.starts_size += byte_length(<uint32_t>at)
+            at += offsets[i + 1] - offsets[i]
+            k += 1
+        row += step
+    while k < 4 * strings.groups:
+        strings.starts[k] = 0
+        strings.starts_size += 1
+        k += 1
+    strings.starts_size += strings.groups  # their tags
+    strings.text_size = at - 12
+    return FINE
+
+
+cdef int put_strings(uint8_t* to, const ArrowArray* array, int64_t count, const Strings* strings,
+                     bint utf8) noexcept nogil:
+    """Write the bytes of the strings that are not null, then their starts."""
+    cdef const int32_t* offsets = <const int32_t*>array.buffers[1] + array.offset
+    cdef const uint8_t* text = <const uint8_t*>array.buffers[2]
+    cdef const uint8_t* begin = to
+    cdef int64_t row = 0, i, size, group, k
+    cdef uint64_t valid
+    cdef uint32_t start
+    cdef int step, length
+    cdef uint8_t* tag
+    if count == array.length and strings.text_size:
+        memcpy(to, text + offsets[0], strings.text_size)
+        to += strings.text_size
+    elif strings.text_size:
+        while row < array.length:
+            step = <int>min(<int64_t>64, array.length - row)
+            valid = valid_bits(array, row, step)
+            while valid:
+                i = row + fm_ctz64(valid)
+                valid &= valid - 1
+                size = offsets[i + 1] - offsets[i]
+                fm_copy(to, text + offsets[i], size)
+                to += size
+            row += step
+    if utf8 and not strings_are_utf8(begin, strings.text_size, strings.starts, 12, count):
+        return BAD_UTF8
+    for group in range(strings.groups):
+        tag = to
+        tag[0] = 0
+        to += 1
+        for k in range(4):
+            start = strings.starts[4 * group + k]
+            length = byte_length(start)
+            tag[0] = <uint8_t>(tag[0] << 2 | (length - 1))
+            to = put_low_bytes(to, start, length)
+    return FINE
+
+
+cdef bint strings_are_utf8(const uint8_t* text, int64_t size, const uint32_t* starts,
+                           uint32_t base, int64_t count) noexcept nogil:
+    """Whether each of the strings that start at `starts`, which count from `base`, is UTF-8."""
+    cdef int64_t i, at
+    if fm_is_ascii(text, size):
+        return True
+    if not is_utf8(text, size):
+        return False
+    # Valid as a whole; a string that starts inside a character is not valid alone.
+    for i in range(count):
+        at = starts[i] - base
+        if at < size and text[at] & 0xC0 == 0x80:
+            return False
+    return True
+
+
+def encode(lengths, elements, *, int bits, int arrow_bits, bint wide_lengths, bint utf8,
+           uint32_t ordinal, bint checksum):
+    """The block of lists that have the `lengths`, null for a null list, and these `elements`.
+
+    An element has `bits` bits in the block and `arrow_bits` in Arrow, a boolean 1, a string or
+    binary 0. `lengths` are of 32 bits, or of 64.
+    """
+    cdef ArrowArray rows, values
+    rows.release = values.release = NULL
+    if not (bits in (0, 1, 8, 16, 32, 64, 128)
+            and (bits == arrow_bits or 32 <= bits < arrow_bits <= 256)):
+        raise ValueError(f"{bits} bits of {arrow_bits}")
+    try:
+        lengths._export_to_c(<uintptr_t>&rows)
+        elements._export_to_c(<uintptr_t>&values)
+        return encode_arrays(&rows, &values, bits, arrow_bits, wide_lengths, utf8, ordinal,
+                             checksum)
+    finally:
+        if rows.release != NULL:
+            rows.release(&rows)
+        if values.release != NULL:
+            values.release(&values)
+
+
+cdef bytes encode_arrays(const ArrowArray* rows, const ArrowArray* values, int bits,
+                         int arrow_bits, bint wide_lengths, bint utf8, uint32_t ordinal,
+                         bint checksum):
+    cdef int64_t flat_room = max_run_bytes(values.length, 1) + 8
+    cdef int64_t lengths_room = max_run_bytes(rows.length, 16) + 8
+    cdef int64_t rows_room = max_run_bytes(rows.length, 1) + 8
+    cdef int64_t sizes[3]
+    cdef int64_t count, data_size, size, index = -1
+    cdef int fault
+    cdef Packed packed
+    cdef Strings strings
+    cdef uint8_t* memory
+    cdef uint8_t* parts[3]
+    cdef uint8_t* to
+    cdef uint8_t* begin
+    cdef bytes block
+    strings.starts = NULL
+    if rows.length > MAX_COUNT or values.length > MAX_COUNT:
+        fail(TOO_MANY_ELEMENTS)
+    memory = <uint8_t*>malloc(flat_room + lengths_room + rows_room + 2 * rows.length + 8)
+    if memory == NULL:
+        raise MemoryError
+    try:
+        with nogil:
+            parts[0] = memory
+            parts[1] = parts[0] + flat_room
+            parts[2] = parts[1] + lengths_room
+            packed.data = parts[2] + rows_room
+            packed.size = 2 * rows.length
+            packed.start = 0
+            packed.count = rows.length
+            packed.width = 16
+            fault = take_lengths(rows, wide_lengths, values.length, parts[2] + rows_room, &index)
+            if not fault:
+                sizes[0] = put_validity(parts[0], values) - parts[0]
+                sizes[1] = put_runs(parts[1], &packed) - parts[1]
+                sizes[2] = put_validity(parts[2], rows) - parts[2]
+                count = count_valid(values)
+                if bits:
+                    data_size = 8 + (count * bits + 7) // 8
+                else:
+                    fault = measure_strings(values, count, &strings)
+                    data_size = 12 + strings.text_size + strings.starts_size
+        if fault:
+            fail(fault, index)
+        size = varint_size(values.length) + varint_size(rows.length) + data_size
+        for index in range(3):
+            size += varint_size(sizes[index]) + sizes[index]
+        block = PyBytes_FromStringAndSize(NULL, size + 4 * checksum)
+        begin = to = <uint8_t*>PyBytes_AsString(block)
+        with nogil:
+            to = put_varint(put_varint(to, values.length), rows.length)
+            for index in range(3):
+                to = put_varint(to, sizes[index])
+                memcpy(to, parts[index], sizes[index])
+                to += sizes[index]
+            if bits:
+                fm_store32(to, <uint32_t>count)
+                fm_store32(to + 4, ordinal)
+                if bits == 1:
+                    put_booleans(to + 8, values)
+                else:
+                    fault = put_fixed(to + 8, bits // 8, values, arrow_bits // 8)
+            else:
+                fm_store32(to, ordinal)
+                fm_store32(to + 4, <uint32_t>count)
+                fm_store32(to + 8, <uint32_t>(12 + strings.text_size))
+                fault = put_strings(to + 12, values, count, &strings, utf8)
+            if checksum:
+                fm_store32(begin + size, fm_crc32c(begin, size))
+        if fault:
+            fail(fault)
+        return block
+    finally:
+        free(strings.starts)
+        free(memory)
+
+
+# ---- Arrow arrays, read
+
+
+cdef class Block:
+    """A block whose counts and runs were found sound; it fills the buffers of Arrow arrays.
+
+    An element has `bits` bits, a boolean 1, a string or binary 0. What is left to check is that
+    null arrays have no elements, and the strings: `fill_lists` and `fill_strings` do that.
+    """
+
+    cdef Held _held
+    cdef Reader _flat, _lengths, _rows
+    cdef const uint8_t* _data
+    cdef int64_t _data_size
+    cdef int _bits
+    cdef readonly int64_t num_arrays
+    cdef readonly int64_t num_valid_arrays
+    cdef readonly int64_t num_elements
+    cdef readonly int64_t num_values      # elements that are not null
+    cdef readonly int64_t text_size       # bytes of all strings
+    cdef readonly int64_t ordinal
+
+    def __cinit__(self, data, *, int bits, bint checksum):
+        cdef int fault
+        if bits not in (0, 1, 8, 16, 32, 64, 128):
+            raise ValueError(f"elements of {bits} bits")
+        self._held = Held(data)
+        self._bits = bits
+        with nogil:
+            fault = self._open(self._held.reader, checksum)
+        if fault:
+            fail(fault)
+
+    cdef int _open(self, Reader reader, bint checksum) noexcept nogil:
+        cdef int64_t total
+        cdef int fault
+        if checksum:
+            if left(&reader) < 4:
+                return CHECKSUM
+            reader.end -= 4
+            if fm_crc32c(reader.at, left(&reader)) != fm_load32(reader.end):
+                return CHECKSUM
+        self.num_elements = varint(&reader)
+        if self.num_elements < 0:
+            return BAD_COUNT
+        self.num_arrays = varint(&reader)
+        if self.num_arrays < 0 or self.num_elements > MAX_LENGTH * self.num_arrays:
+            return BAD_COUNT
+        if not (take_section(&reader, &self._flat) and take_section(&reader, &self._lengths)
+                and take_section(&reader, &self._rows)):
+            return BAD_SECTION
+        fault = check_runs(self._lengths, 16, self.num_arrays, &total)
+        if fault:
+            return fault
+        if total != self.num_elements:
+            return BAD_SUM
+        fault = check_runs(self._rows, 1, self.num_arrays, &self.num_valid_arrays)
+        if fault:
+            return fault
+        fault = check_runs(self._flat, 1, self.num_elements, &self.num_values)
+        if fault:
+            return fault
+        self._data = reader.at
+        self._data_size = left(&reader)
+        return self._open_data()
+
+    cdef int _open_data(self) noexcept nogil:
+        cdef int64_t start = 8 if self._bits else 12, count, end
+        if self._data_size < start:
+            return BAD_HEADER
+        count = fm_load32(self._data + (0 if self._bits else 4))
+        self.ordinal = fm_load32(self._data + (4 if self._bits else 0))
+        if count != self.num_values:
+            return BAD_VALUES
+        if self._bits:
+            return FINE if self._data_size == start + (count * self._bits + 7) // 8 else BAD_SIZE
+        end = fm_load32(self._data + 8)
+        # Four starts take five bytes or more.
+        if end < start or end > self._data_size or (count + 3) // 4 * 5 > self._data_size - end:
+            return BAD_SIZE
+        self.text_size = end - start
+        if count == 0 and self._data_size != start:
+            return BAD_SIZE
+        return FINE
+
+    def fill_lists(self, uint8_t[::1] offsets not None, uint8_t[::1] validity):
+        """Fill in the 32-bit offsets, and the validity of the arrays if there is a null."""
+        cdef bint nulls = self.num_valid_arrays < self.num_arrays
+        cdef int fault
+        if self.num_elements > MAX_OFFSET:
+            raise OverflowError(f"{self.num_elements} elements")
+        check_size(offsets, 4 * (self.num_arrays + 1))
+        if nulls:
+            check_size(validity, (self.num_arrays + 7) // 8)
+        with nogil:
+            fault = fill_offsets(self._lengths, self.num_arrays, self.num_elements,
+                                 <int32_t*>&offsets[0])
+            if nulls and not fault:
+                fault = fill_bits(self._rows, self.num_arrays, &validity[0])
+                if not fault:
+                    fault = check_nulls(<int32_t*>&offsets[0], &validity[0], self.num_arrays)
+        if fault:
+            fail(fault)
+
+    def fill_validity(self, uint8_t[::1] out not None):
+        """Fill in which elements are not null."""
+        cdef int fault = FINE
+        check_size(out, (self.num_elements + 7) // 8)
+        if self.num_elements:
+            with nogil:
+                fault = fill_bits(self._flat, self.num_elements, &out[0])
+                if not fault and self.num_values != count_ones(
+                        &out[0], (self.num_elements + 7) // 8, 0, self.num_elements):
+                    fault = BAD_VALUES
+        if fault:
+            fail(fault)
+
+    def fill_values(self, uint8_t[::1] out not None, uint8_t[::1] validity, int arrow_bits):
+        """Fill in the elements, of `arrow_bits` each; those that are null become zero."""
+        cdef bint nulls = self.num_values < self.num_elements
+        cdef const uint8_t* valid = NULL
+        if not (self._bits == arrow_bits or 32 <= self._bits < arrow_bits <= 256):
+            raise ValueError(f"{self._bits} bits as {arrow_bits}")
+        check_size(out, (self.num_elements * arrow_bits + 7) // 8)
+        if self.num_elements == 0:
+            return
+        if nulls:
+            check_size(validity, (self.num_elements + 7) // 8)
+            valid = &validity[0]
+        with nogil:
+            if self._bits == 1:
+                spread_booleans(&out[0], self.num_elements, valid, self._data + 8)
+            else:
+                spread_fixed(&out[0], arrow_bits // 8, self.num_elements, valid, self._data + 8,
+                             self._bits // 8)
+
+    def fill_strings(self, uint8_t[::1] offsets not None, uint8_t[::1] text not None,
+                     uint8_t[::1] validity, bint utf8):
+        """Fill in the 32-bit offsets and the bytes of the strings; nulls are empty."""
+        cdef bint nulls = self.num_values < self.num_elements
+        cdef int fault
+        if self._bits or self.text_size > MAX_OFFSET:
+            raise OverflowError(f"{self.text_size} bytes of text")
+        check_size(offsets, 4 * (self.num_elements + 1))
+        check_size(text, self.text_size)
+        if nulls:
+            check_size(validity, (self.num_elements + 7) // 8)
+        with nogil:
+            fault = self._fill_starts(<uint32_t*>&offsets[0])
+            if not fault and self.text_size:
+                memcpy(&text[0], self._data + 12, self.text_size)
+                if utf8 and not strings_are_utf8(&text[0], self.text_size, <uint32_t*>&offsets[0],
+                                                 0, self.num_values):
+                    fault = BAD_UTF8
+            if not fault and nulls:
+                spread_offsets(<int32_t*>&offsets[0], self.num_elements, self.num_values,
+                               &validity[0])
+        if fault:
+            fail(fault)
+
+    cdef int _fill_starts(self, uint32_t* out) noexcept nogil:
+        """The starts of the strings that are not null, from 0 on, and the end of the last one."""
+        cdef const uint8_t* at = self._data + 12 + self.text_size
+        cdef const uint8_t* end = self._data + self._data_size
+        cdef int64_t k = 0
+        cdef uint32_t start, before = 12
+        cdef int tag, i, j, length
+        while k < self.num_values:
+            if at == end:
+                return BAD_OFFSETS
+            tag = at[0]
+            at += 1
+            for i in range(4):
+                length = (tag >> (6 - 2 * i) & 3) + 1
+                if length > end - at:
+                    return BAD_OFFSETS
+                start = 0
+                for j in range(length):
+                    start |= <uint32_t>at[j] << (8 * j)
+                at += length
+                if k < self.num_values:
+                    if start < before or start - 12 > self.text_size or (k == 0 and start != 12):
+                        return BAD_OFFSETS
+                    out[k] = start - 12
+                    before = start
+                    k += 1
+        out[k] = <uint32_t>self.text_size
+        return FINE if at == end else BAD_OFFSETS
+
+
+cdef int check_size(const uint8_t[::1] buffer, int64_t size) except -1:
+    if buffer is None or buffer.shape[0] < size:
+        raise ValueError(f"a buffer of {size} bytes is needed")
+    return 0
+
+
+cdef bint take_section(Reader* reader, Reader* section) noexcept nogil:
+    cdef int64_t size = varint(reader)
+    if size < 0 or size > left(reader):
+        return False
+    section.at = reader.at
+    reader.at += size
+    section.end = reader.at
+    return True
+
+
+cdef int check_nulls(const int32_t* offsets, const uint8_t* validity, int64_t count) noexcept nogil:
+    """Whether no null list has elements."""
+    cdef int64_t row = 0, size = (count + 7) // 8, i
+    cdef uint64_t nulls
+    cdef int step
+    while row < count:
+        step = <int>min(<int64_t>64, count - row)
+        nulls = ~fm_bits(validity, size, row, step) & low_bits(step)
+        while nulls:
+            i = row + fm_ctz64(nulls)
+            nulls &= nulls - 1
+            if offsets[i] != offsets[i + 1]:
+                return NULL_WITH_ELEMENTS
+        row += step
+    return FINE
+
+
+cdef void spread_fixed(uint8_t* out, int wide, int64_t count, const uint8_t* validity,
+                       const uint8_t* values, int width) noexcept nogil:
+    """Put the values where the bits of `validity` are, or everywhere; zeros elsewhere."""
+    cdef int64_t row = 0, size = (count + 7) // 8, i
+    cdef uint64_t valid
+    cdef int step
+    if validity == NULL and width == wide:
+        memcpy(out, values, count * width)
+        return
+    if validity != NULL:
+        memset(out, 0, count * wide)
+    while row < count:
+        step = <int>min(<int64_t>64, count - row)
+        valid = low_bits(step) if validity == NULL else fm_bits(validity, size, row, step)
+        if width == wide and valid == low_bits(step):
+            memcpy(out + row * width, values, step * width)
+            values += step * width
+            valid = 0
+        while valid:
+            i = row + fm_ctz64(valid)
+            valid &= valid - 1
+            if width == wide:
+                copy_value(out + i * width, values, width)
+            else:
+                widen(out + i * wide, wide, values, width)
+            values += width
+        row += step
+
+
+cdef void spread_booleans(uint8_t* out, int64_t count, const uint8_t* validity,
+                          const uint8_t* values) noexcept nogil:
+    cdef int64_t row = 0, size = (count + 7) // 8, i, k = 0
+    cdef uint64_t valid
+    cdef int step
+    memset(out, 0, size)
+    if validity == NULL:
+        add_bits(out, 0, values, count)
+        return
+    while row < count:
+        step = <int>min(<int64_t>64, count - row)
+        valid = fm_bits(validity, size, row, step)
+        while valid:
+            i = row + fm_ctz64(valid)
+            valid &= valid - 1
+            out[i >> 3] |= <uint8_t>((values[k >> 3] >> (k & 7) & 1) << (i & 7))
+            k += 1
+        row += step
+
+
+cdef void spread_offsets(int32_t* offsets, int64_t count, int64_t k,
+                         const uint8_t* validity) noexcept nogil:
+    """Turn the offsets of the `k` strings that are there into those of all; nulls are empty."""
+    cdef int64_t row = count, size = (count + 7) // 8, block
+    cdef uint64_t valid
+    offsets[row] = offsets[k]
+    while row > k:
+        block = (row - 1) & ~<int64_t>63
+        valid = fm_bits(validity, size, block, <int>(row - block))
+        while row > block:
+            row -= 1
+            k -= <int64_t>(valid >> (row & 63) & 1)
+            offsets[row] = offsets[k]

@@ -1,0 +1,233 @@
+"""What of Spark's JVM is used that is not for the public: class names, and how they are called.
+
+The interfaces that `proxies` implements are public. The schemas of wide tables cross in one call.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+from pyarrow import types
+
+from .aggregates import Aggregate
+from .pushdown import Both, Either, Leaf, Neither, Predicate
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+# The versions of Spark whose inner classes are as this module expects.
+KNOWN_VERSIONS: Final = ((4, 3),)
+
+SQL: Final = "org.apache.spark.sql"
+READ: Final = f"{SQL}.connector.read"
+EXPRESSIONS: Final = f"{SQL}.connector.expressions"
+PYTHON: Final = f"{SQL}.execution.datasources.v2.python"
+FIELD: Final = f"{EXPRESSIONS}.FieldReference"
+LITERAL: Final = f"{EXPRESSIONS}.LiteralValue"
+# A list of values is fetched one by one.
+MAX_VALUES: Final = 500
+
+
+def is_known(version: str) -> bool:
+    """Whether a version of Spark is one that this module was tried with."""
+    major, minor = version.split(".")[:2]
+    return (int(major), int(minor)) in KNOWN_VERSIONS
+
+
+class Jvm:
+    """The JVM of a session."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        from pyspark.java_gateway import ensure_callback_server_started
+        from pyspark.sql.udf import _wrap_function
+
+        context = spark.sparkContext
+        self.spark = spark
+        self.gateway: Any = context._gateway
+        ensure_callback_server_started(self.gateway)  # type: ignore[no-untyped-call]
+        self.none = self._class("scala.Option").empty()
+        # Only its environment counts: the paths of Python and of its packages on the workers.
+        self._source = self._class(f"{PYTHON}.UserDefinedPythonDataSource")(
+            _wrap_function(context, len)
+        )
+
+    def _class(self, name: str) -> Any:
+        from py4j.java_gateway import JavaClass
+
+        # Not by attributes of the view: each of its packages would be asked for.
+        return JavaClass(name, self.gateway._gateway_client)
+
+    def array(self, name: str, items: Sequence[Any]) -> Any:
+        array = self.gateway.new_array(self._class(name), len(items))
+        for index, item in enumerate(items):
+            array[index] = item
+        return array
+
+    def struct(self, schema: pa.Schema) -> Any:
+        """The Spark schema of an Arrow schema that `arrow_for_spark` made."""
+        schemas = self._class("org.apache.arrow.vector.types.pojo.Schema")
+        message = bytearray(schema.serialize().to_pybytes())
+        arrow = schemas.deserializeMessage(self._class("java.nio.ByteBuffer").wrap(message))
+        return self._class(f"{SQL}.util.ArrowUtils").fromArrowSchema(arrow)
+
+    def data_frame(self, table: Any, struct: Any) -> DataFrame:
+        """A DataFrame on a table of the connector interface."""
+        from pyspark.sql import DataFrame
+
+        options = self._class(f"{SQL}.util.CaseInsensitiveStringMap").empty()
+        plan = self._class(f"{SQL}.execution.datasources.v2.DataSourceV2Relation")(
+            table,
+            self._class(f"{SQL}.catalyst.types.DataTypeUtils").toAttributes(struct),
+            self.none,
+            self.none,
+            options,
+            self.none,
+        )
+        session = self.spark._jsparkSession
+        return DataFrame(self._class(f"{SQL}.classic.Dataset").ofRows(session, plan), self.spark)
+
+    def split_sizes(self) -> tuple[int, int]:
+        """How many bytes a split may have, and how many splits there should be."""
+        conf = self.spark._jsparkSession.sessionState().conf()
+        return conf.filesMaxPartitionBytes(), self.spark.sparkContext.defaultParallelism
+
+    # ---- what the proxies answer with
+
+    def stock_table(self, struct: Any) -> Any:
+        provider = self._class(f"{PYTHON}.PythonDataSourceV2")()
+        return self._class(f"{PYTHON}.PythonTable")(provider, "mosaic", struct)
+
+    def batch_read(self) -> Any:
+        capability = self._class(f"{SQL}.connector.catalog.TableCapability").BATCH_READ
+        return self._class("java.util.Collections").singleton(capability)
+
+    def by_rows(self) -> Any:
+        return self._class(f"{READ}.Scan$ColumnarSupportMode").valueOf("UNSUPPORTED")
+
+    def metrics(self) -> Any:
+        """Spark's own of Python workers: what went to them and came back."""
+        return self._source.createPythonMetrics()
+
+    def no_driver_metrics(self) -> Any:
+        return self.array(f"{SQL}.connector.metric.CustomTaskMetric", [])
+
+    def optional_long(self, value: int) -> Any:
+        return self._class("java.util.OptionalLong").of(value)
+
+    def empty_map(self) -> Any:
+        return self._class("java.util.Collections").emptyMap()
+
+    def no_predicates(self) -> Any:
+        return self.array(f"{EXPRESSIONS}.filter.Predicate", [])
+
+    def partitions(self, splits: Sequence[Any]) -> Any:
+        partition = self._class(f"{PYTHON}.PythonInputPartition")
+        return self.array(
+            f"{READ}.InputPartition",
+            [
+                partition(index, bytearray(pickle.dumps(split)))
+                for index, split in enumerate(splits)
+            ],
+        )
+
+    def reader_factory(self, function: Callable[..., Any], struct: Any) -> Any:
+        command = bytearray(pickle.dumps((function, None)))
+        return self._class(f"{PYTHON}.PythonPartitionReaderFactory")(
+            self._source, command, struct, self.none, self.none
+        )
+
+    def row(self, struct: Any, values: Sequence[pa.Scalar]) -> Any:
+        """A row in Spark's inner form."""
+        row = self._class(f"{SQL}.catalyst.expressions.SpecificInternalRow")(struct)
+        for index, scalar in enumerate(values):
+            if scalar.is_valid:
+                self._set(row, index, scalar)
+            else:
+                row.setNullAt(index)
+        return row
+
+    def _set(self, row: Any, index: int, scalar: pa.Scalar) -> None:
+        if types.is_decimal(scalar.type):
+            decimal = self._class(f"{SQL}.types.Decimal").apply(
+                self._class("java.math.BigDecimal")(str(scalar.as_py())),
+                scalar.type.precision,
+                scalar.type.scale,
+            )
+            row.update(index, decimal)
+        elif types.is_boolean(scalar.type):
+            row.setBoolean(index, scalar.as_py())
+        elif types.is_int8(scalar.type):
+            row.setByte(index, scalar.as_py())
+        elif types.is_int16(scalar.type):
+            row.setShort(index, scalar.as_py())
+        elif types.is_int32(scalar.type) or types.is_date32(scalar.type):
+            row.setInt(index, scalar.cast(pa.int32()).as_py())
+        else:
+            row.setLong(index, scalar.cast(pa.int64()).as_py())
+
+
+# ---- predicates and aggregates, from the JVM
+
+
+def predicate(node: Any) -> Predicate | None:
+    """A predicate of Spark's, as far as Arrow can say it."""
+    name = node.name()
+    if name in ("AND", "OR", "NOT"):
+        children = [predicate(child) for child in node.children()]
+        if name == "NOT":
+            return None if children[0] is None else Neither(children[0])
+        return Both(*children) if name == "AND" else Either(*children)
+    if name not in _OPERATORS or len(node.children()) > MAX_VALUES:
+        return None
+    column, *operands = node.children()
+    if not _is_column(column) or any(_class_name(operand) != LITERAL for operand in operands):
+        return None
+    values = tuple(_value(operand.value()) for operand in operands)
+    return Leaf(name, column.fieldNames()[0], values)
+
+
+_OPERATORS: Final = frozenset(
+    {"=", "<=>", "<", "<=", ">", ">=", "IN", "IS_NULL", "IS_NOT_NULL", "STARTS_WITH"}
+)
+
+
+def _is_column(node: Any) -> bool:
+    return _class_name(node) == FIELD and len(node.fieldNames()) == 1
+
+
+def _class_name(node: Any) -> str:
+    return str(node.getClass().getName())
+
+
+def _value(value: Any) -> Any:
+    """A literal in Python: numbers, text and bytes; days and microseconds stay numbers."""
+    from py4j.java_gateway import JavaObject
+
+    if not isinstance(value, JavaObject):
+        return value
+    if _class_name(value) == f"{SQL}.types.Decimal":
+        return Decimal(value.toString())
+    return value.toString()
+
+
+def aggregates(aggregation: Any) -> list[Aggregate] | None:
+    """What Spark asks for; None if it is more than metadata can tell."""
+    if len(aggregation.groupByExpressions()):
+        return None
+    found = []
+    for function in aggregation.aggregateExpressions():
+        name = _class_name(function).rpartition(".")[2]
+        if name == "CountStar":
+            found.append(Aggregate("count", None))
+            continue
+        if name not in ("Count", "Min", "Max") or (name == "Count" and function.isDistinct()):
+            return None
+        column = function.column()
+        if not _is_column(column):
+            return None
+        found.append(Aggregate(name.lower(), column.fieldNames()[0]))
+    return found
