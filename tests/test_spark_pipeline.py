@@ -472,16 +472,16 @@ def start(master, calls):
     )
 
 
-def eight_files(path):
+def write_files(path, count):
     path.mkdir()
-    for part in range(8):
+    for part in range(count):
         pq.write_table(table(start=ROWS * part), path / f"{part}.parquet")
         os.utime(path / f"{part}.parquet", (10**9, 10**9))
 
 
 def test_a_killed_driver_is_gone_on_with(spark, tmp_path):
     """Finished items are not done again, nothing was visible, and the result is exact."""
-    eight_files(tmp_path / "in")
+    write_files(tmp_path / "in", 8)
     call = {"src": str(tmp_path / "in"), "dst": str(tmp_path / "out"), "notes": str(tmp_path)}
     process = start("local[2]", [({"slow": 0.2}, call)])
     done = None
@@ -511,36 +511,40 @@ def test_a_killed_driver_is_gone_on_with(spark, tmp_path):
 
 def test_tasks_that_fail_are_tried_again(tmp_path):
     """One fails twice, in another the worker is killed; one that never works stops the job."""
-    eight_files(tmp_path / "in")
+    write_files(tmp_path / "in", 4)
     notes = [tmp_path / name for name in ("first", "second", "third")]
     for note in notes:
         note.mkdir()
     source = str(tmp_path / "in")
     calls = [
-        ({"3.parquet": 2, "5.parquet": -1}, {"dst": str(tmp_path / "a"), "notes": str(notes[0])}),
-        ({"3.parquet": 100}, {"dst": str(tmp_path / "b"), "notes": str(notes[1])}),
+        ({"1.parquet": 2, "2.parquet": -1}, {"dst": str(tmp_path / "a"), "notes": str(notes[0])}),
+        ({"1.parquet": 100}, {"dst": str(tmp_path / "b"), "notes": str(notes[1])}),
         ({}, {"dst": str(tmp_path / "b"), "notes": str(notes[2])}),
     ]
     process = start("local[2,4]", [(plan, {"src": source, **call}) for plan, call in calls])
-    out, err = process.communicate(timeout=90)
+    try:
+        out, err = process.communicate(timeout=90)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        raise
     assert process.returncode == 0, err
     first, failed, again = json.loads(out.splitlines()[-1])
-    assert len(list(notes[0].glob("3.parquet-*"))) == 3  # inspected, then failed twice
-    assert len(list(notes[0].glob("5.parquet-*"))) == 2
-    assert (first["rows"], first["failures"]) == (8 * ROWS, [])
+    assert len(list(notes[0].glob("1.parquet-*"))) == 3  # inspected, then failed twice
+    assert len(list(notes[0].glob("2.parquet-*"))) == 2
+    assert (first["rows"], first["failures"]) == (4 * ROWS, [])
     assert first["files_out"] == len(visible(tmp_path / "a"))
-    assert rows_of(tmp_path / "a").equals(table(8 * ROWS))
+    assert rows_of(tmp_path / "a").equals(table(4 * ROWS))
     assert "the disk is on fire" in failed
     assert "\n" not in failed
-    assert again["rows"] == 8 * ROWS
+    assert again["rows"] == 4 * ROWS
     assert again["resumed"] > 0
-    assert rows_of(tmp_path / "b").equals(table(8 * ROWS))
+    assert rows_of(tmp_path / "b").equals(table(4 * ROWS))
     assert nothing_hidden(tmp_path / "a")
 
 
 def test_an_interrupted_append_is_not_doubled(spark, tmp_path):
     """As after a kill in the middle of the commit: some files are moved in, and noted."""
-    eight_files(tmp_path / "in")
+    write_files(tmp_path / "in", 8)
     out = tmp_path / "out"
     fm.write_table(table(start=10_000), tmp_path / "old.mosaic")
     convert(spark, tmp_path / "old.mosaic", out)
@@ -745,11 +749,11 @@ def test_verify_goes_on_where_it_was(spark, tmp_path):
     (tmp_path / "data").mkdir()
     for name in ("a", "b", "c", "d"):
         fm.write_table(table(), tmp_path / "data" / f"{name}.mosaic")
-    files = Faulty(json.dumps({"d.mosaic": 1}), str(tmp_path))
     (tmp_path / "d.mosaic-0").touch()  # nothing is inspected first
-    options = {"records": tmp_path / "records", "filesystem": files}
+    options = {"records": tmp_path / "records", "filesystem": Faulty('{"d.mosaic": 99}', tmp_path)}
     with pytest.raises(RuntimeError, match="the disk is on fire"):
         verify(spark, str(tmp_path / "data"), **options)
+    options["filesystem"] = Faulty()
     finished = len(list((tmp_path / "records").rglob("*.json")))
     report = verify(spark, str(tmp_path / "data"), **options)
     assert report.ok
@@ -878,7 +882,7 @@ def test_progress_is_shown_on_a_terminal(spark, tmp_path, monkeypatch):
         def isatty(self):
             return True
 
-    eight_files(tmp_path / "in")
+    write_files(tmp_path / "in", 8)
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
     convert(spark, tmp_path / "in", tmp_path / "out", target_file_bytes=5000)
