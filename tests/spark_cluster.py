@@ -49,6 +49,7 @@ _CONF = {
     "spark.executor.cores": "1",
     "spark.scheduler.minRegisteredResourcesRatio": "1.0",
     "spark.scheduler.maxRegisteredResourcesWaitingTime": f"{LIMIT:.0f}s",
+    "spark.log.level": "INFO",
     "spark.locality.wait": "0s",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "1000",
 }
@@ -263,18 +264,24 @@ class Driver:
 
     def result(self) -> Any:
         """What the job returned that was started last."""
-        path = self._directory / f"{self._started}.json"
+        return self.wait_for("the driver", self._outcome)["result"]
 
-        def look() -> bool:
-            if not path.exists() and not self.is_alive():
+    def wait_for(self, what: str, condition: Callable[[], Value]) -> Value:
+        """As the function; but the job may not fail meanwhile."""
+
+        def look() -> Value:
+            if not self.is_alive():
                 raise RuntimeError(f"the driver ended:\n{self._log.read_text()}")
-            return path.exists()
+            outcome = self._outcome()
+            if outcome is not None and "error" in outcome:
+                raise RuntimeError(outcome["error"])
+            return condition()
 
-        wait_for("the driver", look)
-        outcome = json.loads(path.read_text())
-        if "error" in outcome:
-            raise RuntimeError(outcome["error"])
-        return outcome["result"]
+        return wait_for(what, look)
+
+    def _outcome(self) -> Any:
+        path = self._directory / f"{self._started}.json"
+        return json.loads(path.read_text()) if path.exists() else None
 
     def run(self, job: Callable[..., Any], *arguments: Any) -> Any:
         self.start(job, *arguments)

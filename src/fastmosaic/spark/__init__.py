@@ -13,6 +13,9 @@ scans              what the last queries planned to read
 import importlib
 import typing
 
+# At once, as importing the module would put it in the place of the function.
+from .session import session
+
 if typing.TYPE_CHECKING:
     from .compacting import compact
     from .converting import convert
@@ -27,7 +30,6 @@ if typing.TYPE_CHECKING:
         VerifiedFile,
         VerifyReport,
     )
-    from .session import session
     from .source import MosaicDataSource
     from .verifying import verify
     from .writing import write
@@ -61,7 +63,6 @@ _MODULES = {
     "profile": "profiling",
     "read": "reading",
     "scans": "reading",
-    "session": "session",
     "verify": "verifying",
     "write": "writing",
 }
