@@ -25,6 +25,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -32,7 +33,9 @@ from fsspec.implementations.local import LocalFileSystem
 
 MASTER = "127.0.0.1"
 HOSTS = ("127.0.0.2", "127.0.0.3")  # Spark has speculative tasks run on another host
-LIMIT = 120.0  # seconds, for a machine that is busy with other things
+LIMIT = 180.0  # seconds, for a machine that is busy with other things
+
+LOOKING = "fastmosaic inspect"  # the job before that of `convert`
 
 _OF_CLUSTER = "FASTMOSAIC_TEST_CLUSTER"
 _OF_HOST = "SPARK_LOCAL_IP"
@@ -43,13 +46,13 @@ PR_SET_PDEATHSIG = 1
 ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 os.execv(sys.argv[1], sys.argv[1:])
 """
+# In Linux's tables of connections, and in addresses of IPv6.
+_LISTENS = "0A"
+_MAPPED = bytes(10) + b"\xff\xff"
 _CONF = {
     "spark.driver.memory": "512m",
     "spark.executor.memory": "512m",
     "spark.executor.cores": "1",
-    "spark.scheduler.minRegisteredResourcesRatio": "1.0",
-    "spark.scheduler.maxRegisteredResourcesWaitingTime": f"{LIMIT:.0f}s",
-    "spark.log.level": "INFO",
     "spark.locality.wait": "0s",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "1000",
 }
@@ -114,10 +117,13 @@ class Cluster:
         worker.wait()
         _kill_all(lambda: self.pids(host))
 
-    def turn_on(self, *hosts: str) -> None:
-        logs = {host: self._start_worker(host) for host in hosts}
-        for host, log in logs.items():
-            _wait_for_line(log, "Successfully registered with master", self._workers[host])
+    def turn_on(self, host: str) -> None:
+        """Start the worker of a host; it takes a while until it gets work."""
+        name = f"worker-{host}-{len(self._running)}"
+        arguments = ["--host", host, "--cores", "1", "--memory", "1g", "--webui-port", "0"]
+        arguments += ["--work-dir", str(self._directory / name), self.address]
+        command = _spark_class("worker.Worker", arguments)
+        self._workers[host], _ = self.start_process(command, name, host)
 
     def start_process(
         self, command: list[str], name: str, host: str, **options: Any
@@ -142,17 +148,15 @@ class Cluster:
         process, log = self.start_process(
             _spark_class("master.Master", arguments), "master", MASTER
         )
-        found = _wait_for_line(log, r"Starting Spark master at (spark://\S+)", process)
-        self.address = found[1]
-        self.turn_on(*HOSTS)
 
-    def _start_worker(self, host: str) -> Path:
-        name = f"worker-{host}-{len(self._running)}"
-        arguments = ["--host", host, "--cores", "1", "--memory", "1g", "--webui-port", "0"]
-        arguments += ["--work-dir", str(self._directory / name), self.address]
-        command = _spark_class("worker.Worker", arguments)
-        self._workers[host], log = self.start_process(command, name, host)
-        return log
+        def find() -> re.Match[str] | None:
+            if process.poll() is not None:
+                raise RuntimeError(f"the master ended:\n{log.read_text()}")
+            return re.search(r"Starting Spark master at (spark://\S+)", log.read_text())
+
+        self.address = wait_for("the master", find)[1]
+        for host in HOSTS:
+            self.turn_on(host)
 
     def _stop(self) -> None:
         if self._driver is not None:
@@ -195,17 +199,6 @@ def _spark_class(name: str, arguments: list[str]) -> list[str]:
     return ["/bin/bash", str(script), f"org.apache.spark.deploy.{name}", *arguments]
 
 
-def _wait_for_line(log: Path, pattern: str, process: subprocess.Popen[bytes]) -> re.Match[str]:
-    def look() -> re.Match[str] | None:
-        text = log.read_text()
-        found = re.search(pattern, text)
-        if found is None and process.poll() is not None:
-            raise RuntimeError(f"{log.stem} ended:\n{text}")
-        return found
-
-    return wait_for(f"{pattern!r} in {log}", look)
-
-
 def _environment(pid: int) -> set[str]:
     try:
         return set(Path(f"/proc/{pid}/environ").read_bytes().decode().split("\0"))
@@ -232,6 +225,21 @@ def open_files(pid: int) -> list[str]:
             with suppress(OSError):
                 paths.append(os.readlink(f"/proc/{pid}/fd/{name}"))
     return paths
+
+
+def listening(pids: list[int]) -> list[IPv4Address | IPv6Address]:
+    """The addresses at which processes wait for connections."""
+    own = {file for pid in pids for file in open_files(pid) if file.startswith("socket:")}
+    addresses: list[IPv4Address | IPv6Address] = []
+    for table in ("tcp", "tcp6"):
+        for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]:
+            _, local, _, state, *_, inode = line.split()[:10]
+            if state == _LISTENS and f"socket:[{inode}]" in own:
+                words = re.findall("." * 8, local.partition(":")[0])
+                packed = b"".join(bytes.fromhex(word)[::-1] for word in words)
+                mapped = packed.removeprefix(_MAPPED)  # an address of IPv4
+                addresses.append(ip_address(mapped))
+    return addresses
 
 
 # ---- the driver
@@ -314,7 +322,7 @@ def _serve(address: str, directory: str, conf: dict[str, str]) -> None:
         try:
             result = getattr(importlib.import_module(module), name)(spark, *arguments)
             outcome = {"result": result}
-        except Exception:
+        except Exception:  # noqa: BLE001 - it is raised in the test
             outcome = {"error": traceback.format_exc()}
         aside = Path(directory, f".{number}")
         aside.write_text(json.dumps(outcome))
@@ -340,7 +348,6 @@ class Obstacle:
         from pyspark import TaskContext
 
         context = TaskContext.get()
-        # The schemas of files are looked at before the work begins.
         if context is None or context.getLocalProperty("spark.job.description") == LOOKING:
             return
         attempt = context.attemptNumber()
@@ -358,9 +365,6 @@ class Obstacle:
         """The number of the attempt and the process, for each that came so far."""
         names = [name.split("-") for name in os.listdir(self.directory) if name != "open"]
         return sorted((int(attempt), int(pid)) for attempt, pid in names)
-
-
-LOOKING = "fastmosaic inspect"
 
 
 class Obstructed(LocalFileSystem):

@@ -3,14 +3,12 @@
 import functools
 import os
 import signal
-import socket
-import struct
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from spark_cluster import Cluster, Obstacle, Obstructed, open_files, wait_for
+from spark_cluster import Cluster, Obstacle, Obstructed, listening, open_files, wait_for
 
 import fastmosaic as fm
 
@@ -87,24 +85,6 @@ def below(directory):
 def leftovers(out):
     """What is in a directory besides the files of the data set `t`."""
     return [name for name in below(out) if not (name == "t" or name.endswith(".mosaic"))]
-
-
-def hidden_mosaic(out):
-    return [name for name in below(out) if name.endswith(".mosaic") and is_hidden(name)]
-
-
-def is_hidden(name):
-    return any(part.startswith(("_", ".")) for part in Path(name).parts)
-
-
-def staging_of(out):
-    """The directory that a write keeps its files in until it ends."""
-    found = [name for name in (*os.listdir(out), *_inside(out / "t")) if is_hidden(name)]
-    return out / found[0] if found else None
-
-
-def _inside(directory):
-    return [f"t/{name}" for name in os.listdir(directory)] if directory.exists() else []
 
 
 # ---- jobs, which run in a driver
@@ -195,7 +175,8 @@ def test_convert_survives_a_host(cluster, obstacle, parquet, out):
     driver, wall = cluster.driver(), obstacle("all")
     driver.start(convert, str(parquet), str(out / "t"), arguments(wall))
     ((_, pid),) = driver.wait_for("a task", wall.arrivals)
-    assert below(out) and not (out / "t").exists()
+    assert not (out / "t").exists()
+    assert all(address.is_loopback for address in listening(cluster.pids()))
     host = cluster.host_of(pid)
     cluster.turn_off(host)
     assert not cluster.pids(host)
@@ -271,7 +252,7 @@ def test_convert_survives_its_python_process(cluster, obstacle, parquet, out):
     assert [attempt for attempt, _ in wall.arrivals()] == [0, 1]
 
 
-# ---- a task fails, or comes twice
+# ---- a task fails
 
 
 def test_write_with_a_task_that_fails_twice(cluster, obstacle, out):
@@ -286,6 +267,45 @@ def test_convert_with_a_task_that_fails_twice(cluster, obstacle, parquet, out):
     report = cluster.driver().run(convert, str(parquet), str(out / "t"), arguments(wall))
     check_converted(out, report)
     assert [attempt for attempt, _ in wall.arrivals()] == [0, 1, 2]
+
+
+# ---- the driver dies
+
+
+def test_convert_goes_on_after_its_driver(cluster, obstacle, parquet, out):
+    driver, wall = cluster.driver(), obstacle("all")
+    driver.start(convert, str(parquet), str(out / "t"), arguments(wall))
+    # All other items are finished, and it would commit as soon as the last is.
+    driver.wait_for("the others", lambda: len(list(out.glob(".*/_done/*.json"))) == ITEMS - 1)
+    ((_, pid),) = driver.wait_for("a task", wall.arrivals)
+    driver.kill()
+    wait_for("the end of the task", lambda: pid not in cluster.pids())
+    assert not (out / "t").exists()
+    wall.open()
+    report = cluster.driver().run(convert, str(parquet), str(out / "t"), arguments(wall))
+    check_converted(out, report)
+    assert report["resumed"] == ITEMS - 1
+
+
+def test_append_after_the_driver_of_another(cluster, obstacle, out):
+    path = out / "t"
+    before = range(-FILE_ROWS, 0)
+    columns = {"id": before, "twice": [i * 2 for i in before], "key": [i % 7 for i in before]}
+    fm.write_dataset(pa.table(columns), path)
+    driver, wall = cluster.driver(), obstacle("all")
+    driver.start(write, str(path), "append", arguments(wall))
+    # Files of the other tasks are complete, but not where they would be seen.
+    driver.wait_for("another", lambda: list(path.glob("_staging-*/part-0000[023]-*.mosaic")))
+    driver.wait_for("a task", wall.arrivals)
+    driver.kill()
+    check_rows(path, before)
+    # The task may go on for a while, beside the next.
+    wall.open()
+    cluster.driver().run(write, str(path), "append", arguments(wall))
+    check_rows(path, range(-FILE_ROWS, ROWS))
+
+
+# ---- a task comes twice
 
 
 def test_write_with_speculation(cluster, obstacle, out):

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.json
 import pytest
 from fsspec.implementations.local import LocalFileSystem
 from pyarrow import csv, feather, orc, parquet as pq
@@ -148,6 +149,7 @@ def test_every_format_becomes_mosaic(spark, tmp_path, name):
         ("orc", orc.read_table),
         ("arrow", feather.read_table),
         ("csv", lambda path: csv.read_csv(path, convert_options=NULLS)),
+        ("json", lambda path: pyarrow.json.read_json(path).cast(table().schema)),
     ],
 )
 def test_mosaic_becomes_other_formats(spark, tmp_path, target, read):
@@ -177,10 +179,10 @@ def test_text_keeps_na_and_empty_strings(spark, tmp_path):
     }
 
 
-@pytest.mark.parametrize("target", ["json", "parqet"])
+@pytest.mark.parametrize("target", ["jsn", "parqet"])
 def test_formats_that_cannot_be_written(spark, tmp_path, target):
     fm.write_table(table(), tmp_path / "a.mosaic")
-    with pytest.raises((ValueError, NotImplementedError), match=r"JSON lines|'parquet'\?"):
+    with pytest.raises((ValueError, NotImplementedError), match=r"'json'|'parquet'"):
         convert(spark, tmp_path / "a.mosaic", tmp_path / "out", target_format=target)
     assert not (tmp_path / "out").exists()
 
