@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import pyarrow as pa
-import pyarrow.orc as orc
 import pyarrow.parquet as pq
+from pyarrow import orc
 
 import fastmosaic as fm
 
@@ -62,7 +62,7 @@ class Plan:
 
 
 FULL: Final = Plan()
-QUICK: Final = Plan(columns=1_000, written=200, turns=3, long_turns=1)
+QUICK: Final = Plan(columns=1_000, selected=(10,), written=200, turns=3, long_turns=1)
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ def chosen(names: Sequence[str], count: int) -> list[str]:
 
 def start(folder: Path) -> SparkSession:
     """A session on all cores of this machine, with its files below the folder."""
-    from fastmosaic.spark.session import session
+    from fastmosaic.spark.starting import session
 
     conf = {
         "spark.driver.memory": "4g",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import tempfile
+import textwrap
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,14 +14,15 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bench.tables import numbered
+from bench.tables import ROW_NUMBER, numbered
+from bench.worker import timed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 NUM_FILES = 4
-WIDTH = 100
 FORMATS = ("Mosaic", "Parquet")
+_SCAN = re.compile(r"(File|Batch)Scan .*")
 
 
 def show(table: pa.Table) -> None:
@@ -38,7 +40,7 @@ def show(table: pa.Table) -> None:
 
 
 def _start(folder: Path) -> SparkSession:
-    from fastmosaic.spark.session import session
+    from fastmosaic.spark.starting import session
 
     conf = {
         "spark.driver.host": "127.0.0.1",
@@ -69,44 +71,45 @@ def _quiet() -> Iterator[None]:
 
 
 def _show(spark: SparkSession, table: pa.Table, folder: Path) -> None:
-    from demo.__main__ import timed
-    from fastmosaic.spark import convert, read
+    from fastmosaic.spark import convert, read, scans
 
+    table = table.rename_columns({_repeating(table): "category", table.column_names[10]: "number"})
     parquet, mosaic = folder / "parquet", folder / "mosaic"
     parquet.mkdir()
     size = -(-table.num_rows // NUM_FILES)
     for number in range(NUM_FILES):
         part = table.slice(number * size, size)
         pq.write_table(part, parquet / f"{number}.parquet", compression="zstd")
-    report = convert(spark, parquet, mosaic, write_statistics=["row_number"])
-    print(f"Converted with Spark from {NUM_FILES} Parquet files: {report}\n")
+    report = convert(spark, parquet, mosaic, write_statistics=[ROW_NUMBER], row_group_size=size)
+    print(f"Converted with Spark, Parquet to Mosaic: {report}\n")
 
     read(spark, mosaic).createOrReplaceTempView("mosaic")
     spark.read.parquet(str(parquet)).createOrReplaceTempView("parquet")
-    number, category = table.column_names[10], _repeating(table)
     query = (
-        f"SELECT {category}, count(*), sum({number})\nFROM {{}}\nWHERE row_number >= {size}\n"
-        f"GROUP BY {category} ORDER BY {category}"
+        "SELECT category, count(*), sum(number)\nFROM {}\n"
+        f"WHERE {ROW_NUMBER} >= {size * (NUM_FILES - 1)}\nGROUP BY category ORDER BY category"
     )
-    print(query.format("mosaic | parquet"), end="\n\n")
+    print(query.format("mosaic -- and once more FROM parquet"), end="\n\n")
 
     answers, rows = [], []
     for name in FORMATS:
-        df = spark.sql(query.format(name.lower()))
+        text = query.format(name.lower())
+        df = spark.sql(text)
         before = _bytes_read(spark)
-        first_ms, answer = timed(df.collect, runs=1)
-        bytes_read = _planned_bytes() if name == "Mosaic" else _bytes_read(spark) - before
-        best_ms, _ = timed(lambda: spark.sql(query.format(name.lower())).collect())  # noqa: B023
-        answers.append(answer)
-        rows.append((name, first_ms, best_ms, bytes_read, _scan(df)))
+        answers.append(df.collect())
+        num_bytes = scans()[-1].num_bytes if name == "Mosaic" else _bytes_read(spark) - before
+        seconds = min(timed(lambda: spark.sql(text).collect())[0] for _ in range(3))  # noqa: B023
+        rows.append((name, seconds, num_bytes, _scan(df)))
     assert answers[0] == answers[1]
+    for row in answers[0]:
+        print("  ".join(f"{value!s:>14}" for value in row))
 
-    print(f"{'':10}{'first time':>14}{'then':>12}{'bytes read':>14}")
-    for name, first_ms, best_ms, bytes_read, _ in rows:
-        print(f"{name:10}{first_ms:11.0f} ms{best_ms:9.0f} ms{bytes_read:14,}")
+    print(f"\n{'':10}{'best of 3':>12}{'bytes read':>14}")
+    for name, seconds, num_bytes, _ in rows:
+        print(f"{name:10}{seconds:10.2f} s{num_bytes:14,}")
     print("\nWhat the plans say of their scans:")
     for name, *_, scan in rows:
-        print(f"{name:10}{scan}")
+        print(textwrap.fill(scan, 100, initial_indent=f"{name:10}", subsequent_indent=" " * 10))
     print(
         "\nBoth gave the same rows. The bytes of Mosaic are those of the columns: the ends of its "
         "files\nwere read once, when it was loaded; Spark reads those of Parquet with every query."
@@ -124,19 +127,12 @@ def _repeating(table: pa.Table) -> str:
 
 def _bytes_read(spark: SparkSession) -> int:
     """By all tasks so far, of files that the JVM reads."""
-    context: Any = spark.sparkContext._jsc.sc()  # type: ignore[union-attr]
+    context: Any = spark.sparkContext._jsc.sc()
     context.listenerBus().waitUntilEmpty()
     return int(context.statusStore().executorList(True).head().totalInputBytes())
 
 
-def _planned_bytes() -> int:
-    from fastmosaic.spark import scans
-
-    return scans()[-1].num_bytes
-
-
 def _scan(df: DataFrame) -> str:
-    """The line of the plan that scans files, cut to the width of a terminal."""
+    """The line of the plan that scans files."""
     plan: str = df._jdf.queryExecution().executedPlan().toString()
-    [line] = {line for line in plan.splitlines() if re.search(r"FileScan|[Bb]atchScan", line)}
-    return line
+    return next(found[0] for line in plan.splitlines() if (found := _SCAN.search(line)))

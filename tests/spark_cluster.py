@@ -337,7 +337,7 @@ class Obstacle:
     """What attempts at a task meet: each leaves a file in a directory, and goes by the kind.
 
     all     wait until the test opens it
-    first   only the first attempt waits
+    first   only the first attempt waits; others pass once it is there
     fails   the first two attempts fail
     """
 
@@ -357,6 +357,8 @@ class Obstacle:
                 raise OSError(errno.EIO, f"attempt {attempt} fails")
         elif self.kind == "all" or attempt == 0:
             wait_for("the test", Path(self.directory, "open").exists)
+        else:
+            wait_for("the first attempt", lambda: self.arrivals()[0][0] == 0)
 
     def open(self) -> None:
         Path(self.directory, "open").touch()

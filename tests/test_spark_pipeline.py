@@ -442,7 +442,7 @@ SCRIPT = """
 import json, sys
 sys.path[:0] = {paths!r}
 import pyarrow as pa
-from fastmosaic.spark.session import session
+from fastmosaic.spark.starting import session
 from fastmosaic.spark.converting import convert
 from spark_session import CONF
 import test_spark_pipeline as tests
@@ -564,7 +564,7 @@ def leave_half_committed(spark, source, out, options):
     script = """
 import os, sys
 sys.path[:0] = {paths!r}
-from fastmosaic.spark.session import session
+from fastmosaic.spark.starting import session
 from fastmosaic.spark.converting import convert
 from spark_session import CONF
 spark = session("crash", "local[2]", **CONF)

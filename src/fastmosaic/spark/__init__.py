@@ -13,9 +13,6 @@ scans              what the last queries planned to read
 import importlib
 import typing
 
-# At once, as importing the module would put it in the place of the function.
-from .session import session
-
 if typing.TYPE_CHECKING:
     from .compacting import compact
     from .converting import convert
@@ -31,6 +28,7 @@ if typing.TYPE_CHECKING:
         VerifyReport,
     )
     from .source import MosaicDataSource
+    from .starting import session
     from .verifying import verify
     from .writing import write
 
@@ -63,6 +61,7 @@ _MODULES = {
     "profile": "profiling",
     "read": "reading",
     "scans": "reading",
+    "session": "starting",
     "verify": "verifying",
     "write": "writing",
 }

@@ -29,7 +29,7 @@ from .options import matching
 from .proxies import Table
 from .pushdown import Predicate, to_expression
 from .schemas import arrow_for_spark, from_spark, to_spark
-from .session import check, has_jvm
+from .starting import check, has_jvm
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
