@@ -117,7 +117,7 @@ def chosen(names: Sequence[str], count: int) -> list[str]:
 
 def start(folder: Path) -> SparkSession:
     """A session on all cores of this machine, with its files below the folder."""
-    from fastmosaic.spark.starting import session
+    from fastmosaic.spark import session
 
     conf = {
         "spark.driver.memory": "4g",

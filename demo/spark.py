@@ -40,7 +40,7 @@ def show(table: pa.Table) -> None:
 
 
 def _start(folder: Path) -> SparkSession:
-    from fastmosaic.spark.starting import session
+    from fastmosaic.spark import session
 
     conf = {
         "spark.driver.host": "127.0.0.1",

@@ -60,7 +60,7 @@ _CONF = {
 Value = TypeVar("Value")
 
 
-def wait_for(what: str, condition: Callable[[], Value]) -> Value:
+def wait_for(what: str, condition: Callable[[], Value | None]) -> Value:
     """What `condition` returns, as soon as that is true."""
     end = time.monotonic() + LIMIT
     while not (value := condition()):

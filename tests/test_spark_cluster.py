@@ -2,6 +2,7 @@
 
 import functools
 import os
+import re
 import signal
 from pathlib import Path
 
@@ -84,7 +85,7 @@ def below(directory):
 
 def leftovers(out):
     """What is in a directory besides the files of the data set `t`."""
-    return [name for name in below(out) if not (name == "t" or name.endswith(".mosaic"))]
+    return [name for name in below(out) if name != "t" and not re.match(r"t/part.*\.mosaic$", name)]
 
 
 # ---- jobs, which run in a driver
