@@ -17,7 +17,7 @@ demo: $(VENV)/ready
 	$(BIN)/python -m demo
 
 test: lint
-	$(BIN)/pytest -n 2
+	$(BIN)/pytest -n 2 --dist loadgroup
 
 lint: $(VENV)/ready
 	$(BIN)/ruff format --check

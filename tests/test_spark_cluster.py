@@ -13,6 +13,9 @@ from spark_cluster import Cluster, Obstacle, Obstructed, listening, open_files, 
 
 import fastmosaic as fm
 
+# One cluster is enough.
+pytestmark = pytest.mark.xdist_group("cluster")
+
 FILES, FILE_ROWS = 12, 500
 ITEMS = 4  # of three files each
 OBSTRUCTED = "part-05"  # the last file of an item
