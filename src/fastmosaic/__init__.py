@@ -14,6 +14,7 @@ from .errors import (
 from .format.metadata import BucketMetaData, ColumnStatistics, FileMetaData, RowGroupMetaData
 from .polars_source import scan_polars
 from .reader import MosaicFile
+from .version import __version__ as __version__
 from .writer import MosaicWriter
 
 if typing.TYPE_CHECKING:
@@ -42,8 +43,6 @@ __all__ = [
     "write_dataset",
     "write_table",
 ]
-
-__version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> typing.Any:

@@ -93,6 +93,7 @@ def write_dataset(
     compression: str | None = "zstd",
     compression_level: int | None = None,
     checksum: bool = True,
+    annex: bool = True,
     write_statistics: bool | Sequence[str] = False,
     use_dictionary: bool | Sequence[str] = True,
     row_group_size: int | None = None,
@@ -138,8 +139,9 @@ def write_dataset(
         is not overwritten.
     progress : callable, optional
         Called with a `WriteProgress` after each batch. If it raises, nothing is written.
-    compression, compression_level, checksum, write_statistics, use_dictionary, row_group_size, \
-row_group_bytes, num_buckets, page_size_threshold, max_dict_entries, max_dict_total_bytes, use_threads
+    compression, compression_level, checksum, annex, write_statistics, use_dictionary, \
+row_group_size, row_group_bytes, num_buckets, page_size_threshold, max_dict_entries, \
+max_dict_total_bytes, use_threads
         As for `MosaicWriter`, which writes the files.
     filesystem : pyarrow or fsspec filesystem, optional
         Where the path `base_dir` is.
@@ -176,6 +178,7 @@ row_group_bytes, num_buckets, page_size_threshold, max_dict_entries, max_dict_to
             compression=compression,
             compression_level=compression_level,
             checksum=checksum,
+            annex=annex,
             write_statistics=write_statistics,
             use_dictionary=use_dictionary,
             row_group_size=row_group_size,

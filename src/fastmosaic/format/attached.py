@@ -1,0 +1,125 @@
+"""What users attach to a schema, and the format has no place for: metadata, extension types.
+
+It is kept as an Arrow IPC schema message that has the metadata of the schema, and those fields
+that have metadata or an extension type, on the outside or inside of a list or map. Only an
+extension type says how it is stored; every other type is the one of the file.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, Final, TypeVar
+
+import pyarrow as pa
+from pyarrow import types as arrow_types
+
+from ..errors import CorruptFileError, UnsupportedError
+from .types import storage_type
+
+# How Arrow writes an extension type that a reader has not registered.
+_EXTENSION_NAME: Final = b"ARROW:extension:name"
+
+Rows = TypeVar("Rows", pa.Table, pa.RecordBatch)
+
+
+def encode(schema: pa.Schema) -> bytes | None:
+    """What is attached to `schema`, whose types the format can store; None if nothing is."""
+    fields = [_kept(field) for field in schema if _has_attached(field)]
+    if not fields and not schema.metadata:
+        return None
+    message: pa.Buffer = pa.schema(fields, schema.metadata).serialize()
+    return message.to_pybytes()
+
+
+# As with schema blocks: the files of a data set have one, and it may be of ten thousand fields.
+@lru_cache(maxsize=8)
+def decode(message: bytes) -> Attached:
+    try:
+        return Attached(pa.ipc.read_schema(pa.py_buffer(message)))
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise CorruptFileError(f"metadata of the annex: {error}") from error
+
+
+class Attached:
+    """Metadata and extension types, to be put on what is read of a file."""
+
+    __slots__ = ("_schema",)
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self._schema = schema
+
+    def field(self, field: pa.Field) -> pa.Field:
+        """A field of the file as its user gave it."""
+        index = self._schema.get_field_index(field.name)
+        if index < 0:
+            return field
+        given = _kept(self._schema.field(index))
+        fits = _stored(given.type) == field.type
+        return pa.field(
+            field.name, given.type if fits else field.type, field.nullable, given.metadata
+        )
+
+    def schema(self, schema: pa.Schema) -> pa.Schema:
+        """The columns of `schema` as their user gave them."""
+        if not len(self._schema):
+            return schema.with_metadata(self._schema.metadata)
+        return pa.schema(map(self.field, schema), self._schema.metadata)
+
+    def put_on(self, rows: Rows) -> Rows:
+        """The rows, of columns of the file, as their user gave them."""
+        if not len(self._schema):
+            return rows.replace_schema_metadata(self._schema.metadata)
+        return as_schema(rows, self.schema(rows.schema))
+
+
+def as_schema(rows: Rows, schema: pa.Schema) -> Rows:
+    """Rows of the stored types, with the extension types and metadata of `schema`."""
+    if not len(schema):
+        return rows.replace_schema_metadata(schema.metadata)
+    columns = [_as_type(column, field) for column, field in zip(rows.columns, schema, strict=True)]
+    made: Rows = type(rows).from_arrays(columns, schema=schema)
+    return made
+
+
+def _as_type(column: Any, field: pa.Field) -> Any:
+    if column.type == field.type:
+        return column
+    try:
+        return column.cast(field.type)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise CorruptFileError(
+            f"column {field.name!r} has values that {field.type} has not: {error}"
+        ) from error
+
+
+def _has_attached(field: pa.Field) -> bool:
+    return (
+        bool(field.metadata)
+        or isinstance(field.type, pa.BaseExtensionType)
+        or any(map(_has_attached, _inside(field.type)))
+    )
+
+
+def _inside(arrow: pa.DataType) -> list[pa.Field]:
+    if arrow_types.is_map(arrow):
+        return [arrow.key_field, arrow.item_field]
+    return [arrow.value_field] if hasattr(arrow, "value_field") else []
+
+
+def _kept(field: pa.Field) -> pa.Field:
+    """The field with the type of the file, but with extension types."""
+    if isinstance(field.type, pa.BaseExtensionType) or _EXTENSION_NAME in (field.metadata or {}):
+        return field
+    if arrow_types.is_map(field.type):
+        return field.with_type(pa.map_(_kept(field.type.key_field), _kept(field.type.item_field)))
+    if hasattr(field.type, "value_field"):
+        return field.with_type(pa.list_(_kept(field.type.value_field)))
+    stored = _stored(field.type)
+    return field if stored is None else field.with_type(stored)
+
+
+def _stored(arrow: pa.DataType) -> pa.DataType | None:
+    try:
+        return storage_type(arrow)
+    except UnsupportedError:
+        return None
