@@ -165,8 +165,13 @@ max_dict_total_bytes, use_threads
         if value is not None and value < 1:
             raise ValueError(f"{option} must be at least 1, not {value}")
     first, items = _items(data, schema)
-    stored = stored_schema(first if schema is None else schema)
+    given = first if schema is None else schema
+    stored = stored_schema(given)
     splitter = Splitter(stored, partitioning)
+    of_files = splitter.schema
+    if stored is not given:  # it may have metadata and extension types
+        kept = set(of_files.names)
+        of_files = pa.schema([field for field in given if field.name in kept], given.metadata)
     if max_bytes_per_file is not None:
         # What a row group has come to is known, what rows will come to is a guess.
         row_group_bytes = min(row_group_bytes, max_bytes_per_file)
@@ -174,7 +179,7 @@ max_dict_total_bytes, use_threads
     def open_writer(where: Any, place: Any = None) -> MosaicWriter:
         return MosaicWriter(
             where,
-            splitter.schema,
+            of_files,
             compression=compression,
             compression_level=compression_level,
             checksum=checksum,

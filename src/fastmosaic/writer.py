@@ -177,7 +177,9 @@ class MosaicWriter:
         self._use_threads = use_threads
 
         self._stored = stored_schema(schema)
-        self._attached = attached.encode(schema) if annex else None
+        # A schema that is stored as it is has nothing attached: ten thousand fields need no look.
+        as_it_is = self._stored is schema
+        self._attached = None if as_it_is or not annex else attached.encode(schema)
         self._conformer = Conformer(self._stored)
         self._block = SchemaBlock.from_arrow(self._stored, num_buckets)
         self._statistics = self._named("write_statistics", write_statistics)

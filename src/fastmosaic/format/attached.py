@@ -7,6 +7,7 @@ extension type says how it is stored; every other type is the one of the file.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any, Final, TypeVar
 
@@ -43,17 +44,17 @@ def decode(message: bytes) -> Attached:
 class Attached:
     """Metadata and extension types, to be put on what is read of a file."""
 
-    __slots__ = ("_schema",)
+    __slots__ = ("given",)
 
-    def __init__(self, schema: pa.Schema) -> None:
-        self._schema = schema
+    def __init__(self, given: pa.Schema) -> None:
+        self.given = given  # the fields to which something is attached
 
     def field(self, field: pa.Field) -> pa.Field:
         """A field of the file as its user gave it."""
-        index = self._schema.get_field_index(field.name)
+        index = self.given.get_field_index(field.name)
         if index < 0:
             return field
-        given = _kept(self._schema.field(index))
+        given = _kept(self.given.field(index))
         fits = _stored(given.type) == field.type
         return pa.field(
             field.name, given.type if fits else field.type, field.nullable, given.metadata
@@ -61,24 +62,43 @@ class Attached:
 
     def schema(self, schema: pa.Schema) -> pa.Schema:
         """The columns of `schema` as their user gave them."""
-        if not len(self._schema):
-            return schema.with_metadata(self._schema.metadata)
-        return pa.schema(map(self.field, schema), self._schema.metadata)
+        if not self.given.names:
+            return schema.with_metadata(self.given.metadata)
+        return pa.schema(map(self.field, schema), self.given.metadata)
 
     def put_on(self, rows: Rows) -> Rows:
         """The rows, of columns of the file, as their user gave them."""
-        if not len(self._schema):
-            return rows.replace_schema_metadata(self._schema.metadata)
-        return as_schema(rows, self.schema(rows.schema))
+        if not rows.num_columns and rows.num_rows:
+            return rows  # Arrow would forget how many they are
+        if not self.given.names:
+            return rows.replace_schema_metadata(self.given.metadata)
+        schema = self.schema(rows.schema)
+        columns = [
+            _as_type(column, field) for column, field in zip(rows.columns, schema, strict=True)
+        ]
+        made: Rows = type(rows).from_arrays(columns, schema=schema)
+        return made
 
 
-def as_schema(rows: Rows, schema: pa.Schema) -> Rows:
-    """Rows of the stored types, with the extension types and metadata of `schema`."""
-    if not len(schema):
-        return rows.replace_schema_metadata(schema.metadata)
-    columns = [_as_type(column, field) for column, field in zip(rows.columns, schema, strict=True)]
-    made: Rows = type(rows).from_arrays(columns, schema=schema)
-    return made
+def agreed(messages: Iterable[bytes | None]) -> Attached | None:
+    """What is attached in all files of a data set; the metadata of the schema are the first's."""
+    first, *others = dict.fromkeys(messages)
+    if not others:
+        return None if first is None else decode(first)
+    metadata = None if first is None else decode(first).given.metadata
+    if None in (first, *others):
+        return None if metadata is None else Attached(pa.schema([], metadata))
+    schemas = [decode(message).given for message in (first, *others) if message is not None]
+    fields = [
+        field
+        for field in schemas[0]
+        if all(
+            (index := other.get_field_index(field.name)) >= 0
+            and other.field(index).equals(field, check_metadata=True)
+            for other in schemas[1:]
+        )
+    ]
+    return Attached(pa.schema(fields, metadata))
 
 
 def _as_type(column: Any, field: pa.Field) -> Any:
