@@ -35,7 +35,7 @@ LAYERS = [
     {"storage", "sink", "layout", "filters", "conform", "discovery", "splitter"},
     {"scan", "staging"},
     {"reader", "writer"},
-    {"fileset", "dataset_writer"},
+    {"fileset", "dataset_writer", "verify"},
     {"dataset", "splits", "api"},
     {"polars_source"},
     {

@@ -14,6 +14,7 @@ from .errors import (
 from .format.metadata import BucketMetaData, ColumnStatistics, FileMetaData, RowGroupMetaData
 from .polars_source import scan_polars
 from .reader import MosaicFile
+from .verify import Problem, VerifyReport, verify
 from .version import __version__ as __version__
 from .writer import MosaicWriter
 
@@ -30,9 +31,11 @@ __all__ = [
     "MosaicError",
     "MosaicFile",
     "MosaicWriter",
+    "Problem",
     "RowGroupMetaData",
     "SchemaMismatchError",
     "UnsupportedError",
+    "VerifyReport",
     "WriteProgress",
     "WriteReport",
     "WrittenFile",
@@ -40,6 +43,7 @@ __all__ = [
     "read_schema",
     "read_table",
     "scan_polars",
+    "verify",
     "write_dataset",
     "write_table",
 ]

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from . import filters as filtering
 from .errors import ColumnNotFoundError, CorruptFileError
-from .format.annex import Annex
+from .format.annex import Annex, Checksums
 from .format.attached import Attached
 from .format.metadata import FileMetaData, Footer
 from .format.schema import SchemaBlock
@@ -273,57 +273,87 @@ class MosaicFile:
         return [groups[i] for i in filtering.matching(expression, known, schema)]
 
 
+@dataclass(frozen=True, slots=True)
+class End:
+    """The last bytes of a file, from some before its schema block on."""
+
+    footer: Footer
+    size: int  # of the file
+    tail: pa.Buffer  # what was read at first
+    held: pa.Buffer  # it, and what was missing before it
+
+    @classmethod
+    def read(cls, source: Source) -> End:
+        start = max(0, source.size - (TAIL_BYTES_LOCAL if source.is_local else TAIL_BYTES_REMOTE))
+        tail = source.read_at(start, source.size - start)
+        footer = Footer.decode(tail, source.size)
+        if max(0, footer.schema_offset - Annex.TRAILER.size) >= start:
+            return cls(footer, source.size, tail, tail)
+        first = max(0, footer.schema_offset - ANNEX_BYTES)
+        front = source.read_at(first, start - first)
+        held = pa.py_buffer(front.to_pybytes() + tail.to_pybytes())
+        return cls(footer, source.size, tail, held)
+
+    @property
+    def schema(self) -> bytes:
+        """The schema block."""
+        return self._between(self.footer.schema_offset, self.footer.index_offset)
+
+    @property
+    def index(self) -> bytes:
+        """The row group index."""
+        return self._between(self.footer.index_offset, self.size - Footer.SIZE)
+
+    def annex(self, source: Source) -> Annex | None:
+        """The annex, if there is one."""
+        end = self.footer.schema_offset
+        trailer = self._between(max(0, end - Annex.TRAILER.size), end)
+        size = Annex.size_in(trailer)
+        if not Annex.TRAILER.size <= size <= end:
+            if self.footer.has_annex:
+                fact = f"it claims to have {size} bytes" if size else "there is none"
+                raise CorruptFileError(f"{fact}, but the footer has the flag for one")
+            return None
+        start = end - size
+        if start >= self.size - self.held.size:
+            data = self._between(start, end)
+        else:
+            data = source.read_at(start, size).to_pybytes()
+        if self.footer.has_annex:
+            return Annex.decode(data, start)
+        try:
+            Annex.decode(data, start)
+        except CorruptFileError:
+            return None  # data that happens to end as an annex does
+        raise CorruptFileError("there is one, but the footer lacks the flag for it")
+
+    def check(self, checksums: Checksums) -> None:
+        checksums.check(self.index, self._between(self.size - Footer.SIZE, self.size))
+
+    def _between(self, start: int, end: int) -> bytes:
+        """Bytes by their offsets in the file."""
+        return self.held.slice(start - (self.size - self.held.size), end - start).to_pybytes()
+
+
 def read_end(
     source: Source, decode: Callable[[bytes, Compression], SchemaBlock] | None = None
 ) -> tuple[FileMetaData, pa.Buffer]:
     """What a file says of itself at its end, and the bytes of it that were read at first."""
     with located(source.name):
-        start = max(0, source.size - (TAIL_BYTES_LOCAL if source.is_local else TAIL_BYTES_REMOTE))
-        tail = source.read_at(start, source.size - start)
-        footer = Footer.decode(tail, source.size)
-        held = tail
-        if max(0, footer.schema_offset - Annex.TRAILER.size) < start:
-            first = max(0, footer.schema_offset - ANNEX_BYTES)
-            front = source.read_at(first, start - first)
-            held = pa.py_buffer(front.to_pybytes() + tail.to_pybytes())
-        end = held.slice(footer.schema_offset + held.size - source.size).to_pybytes()
-        block_bytes = footer.index_offset - footer.schema_offset
-        index = end[block_bytes : -Footer.SIZE]
+        end = End.read(source)
+        footer = end.footer
         with located(f"annex before offset {footer.schema_offset}"):
-            annex = read_annex(source, footer, held)
+            annex = end.annex(source)
             if annex is not None and annex.checksums is not None:
-                annex.checksums.check(index, end[-Footer.SIZE :])
+                end.check(annex.checksums)
         with located(f"schema block at offset {footer.schema_offset}"):
-            schema = (decode or decode_schema)(end[:block_bytes], footer.compression)
+            schema = (decode or decode_schema)(end.schema, footer.compression)
             if schema.num_buckets != footer.num_buckets:
                 raise CorruptFileError(
                     f"it has {schema.num_buckets} buckets, the footer {footer.num_buckets}"
                 )
         with located(f"row group index at offset {footer.index_offset}"):
-            return FileMetaData(footer, schema, index, annex), tail
-
-
-def read_annex(source: Source, footer: Footer, held: pa.Buffer) -> Annex | None:
-    """The annex of a file whose last bytes are `held`."""
-    end = footer.schema_offset
-    base = source.size - held.size
-    trailer = held.slice(max(0, end - Annex.TRAILER.size - base)).to_pybytes()
-    size = Annex.size_in(trailer[: Annex.TRAILER.size])
-    fits = Annex.TRAILER.size <= size <= end
-    if not fits:
-        if footer.has_annex:
-            fact = f"it claims to have {size} bytes" if size else "there is none"
-            raise CorruptFileError(f"{fact}, but the footer has the flag for one")
-        return None
-    start = end - size
-    data = held.slice(start - base, size) if start >= base else source.read_at(start, size)
-    if footer.has_annex:
-        return Annex.decode(data.to_pybytes(), start)
-    try:
-        Annex.decode(data.to_pybytes(), start)
-    except CorruptFileError:
-        return None  # data that happens to end as an annex does
-    raise CorruptFileError("there is one, but the footer lacks the flag for it")
+            return FileMetaData(footer, schema, end.index, annex), end.tail
 
 
 # The files of a data set have one schema: decoding it once is enough. What is compared is the

@@ -17,8 +17,9 @@ from . import layout
 from .conform import Conformer, stored_schema
 from .errors import ColumnNotFoundError, UnsupportedError
 from .format import attached
+from .format._array import crc32c
 from .format._encode import ColumnFault, Columns, encode
-from .format.annex import Annex, Checksums
+from .format.annex import Annex, BlockChecksums, Checksums
 from .format.bucket import encode_monolithic, encode_paged, monolithic_header
 from .format.metadata import Bucket, Flag, Footer, Statistic, encode_row_group
 from .format.nested import BucketColumns, flatten
@@ -201,6 +202,7 @@ class MosaicWriter:
         self._arrow_bytes = 0
         self._pending_rows = 0
         self._row_groups: list[bytes] = []
+        self._group_checksums: list[int] = []
         self._compressed_bytes = 0
         self._uncompressed_bytes = 0
         self._sink = open_sink(where, filesystem)
@@ -348,6 +350,7 @@ class MosaicWriter:
             return
         batches = [self._columns(pending.batch) for pending in self._pending]
         buckets = []
+        checksums = []
         jobs = self._buckets if self._stored.names else []
         threaded = self._use_threads and self._buffered >= _MIN_THREADED_BYTES
         for data, uncompressed, measured in map_in_order(
@@ -355,10 +358,13 @@ class MosaicWriter:
         ):
             buckets.append(Bucket(self._sink.tell(), len(data), uncompressed))
             self._sink.write(data)
+            if self._annex:
+                checksums.append(crc32c(data))
             self._compressed_bytes += len(data)
             self._uncompressed_bytes += measured
         statistics = [self._measure(position) for position in self._statistics]
         self._row_groups.append(encode_row_group(self._pending_rows, buckets, statistics))
+        self._group_checksums.append(BlockChecksums.of_row_group(checksums))
         self._pending = []
         self._buffered = self._arrow_bytes = self._pending_rows = 0
 
@@ -434,7 +440,12 @@ class MosaicWriter:
                 body = compress(body, self._schema_level, self._checksum)
             block += body
             index = b"".join(self._row_groups)
-            annex = Annex(Checksums(0, 0), self._attached, f"fastmosaic {__version__}")
+            annex = Annex(
+                Checksums(0, 0),
+                self._attached,
+                f"fastmosaic {__version__}",
+                BlockChecksums(crc32c(block), tuple(self._group_checksums)),
+            )
             schema_offset = self._sink.tell()
             if self._annex:
                 schema_offset += len(annex.encode())

@@ -12,6 +12,11 @@ flag for it.
        1    u32le CRC-32C of the row group index, u32le CRC-32C of the footer without its magic
        2    an Arrow IPC schema message: see attached.py
        3    the writer, in UTF-8
+       4    u32le CRC-32C of the schema block, then one u32le for each row group: the CRC-32C of the
+            CRC-32Cs of its buckets, each u32le, in the order of the index
+
+The checksums of zstd hold for what is in a frame. Some bits of its headers can change and all
+values stay; by section 4 a verification notices that too. Reading does not need it.
 
 A section of another kind is skipped.
 """
@@ -19,6 +24,7 @@ A section of another kind is skipped.
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import ClassVar, Final
@@ -34,6 +40,7 @@ class Section(IntEnum):
     CHECKSUMS = 1
     ATTACHED = 2
     WRITER = 3
+    BLOCKS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +69,36 @@ class Checksums:
 
 
 @dataclass(frozen=True, slots=True)
+class BlockChecksums:
+    """CRC-32C of the schema block, and of each row group that of those of its buckets."""
+
+    schema: int
+    row_groups: tuple[int, ...]
+
+    @staticmethod
+    def of_row_group(buckets: Sequence[int]) -> int:
+        """That of a row group, by those of its buckets."""
+        return crc32c(struct.pack(f"<{len(buckets)}I", *buckets))
+
+    def encode(self) -> bytes:
+        return struct.pack(f"<{1 + len(self.row_groups)}I", self.schema, *self.row_groups)
+
+    @classmethod
+    def decode(cls, body: bytes) -> BlockChecksums:
+        if not body or len(body) % 4:
+            raise CorruptFileError(f"its section of block checksums has {len(body)} bytes")
+        schema, *row_groups = struct.unpack(f"<{len(body) // 4}I", body)
+        return cls(schema, tuple(row_groups))
+
+
+@dataclass(frozen=True, slots=True)
 class Annex:
     """The sections of an annex that are known; None where there is none."""
 
     checksums: Checksums | None = None
     attached: bytes | None = None
     writer: str | None = None
+    blocks: BlockChecksums | None = None
     size: int = field(default=0, compare=False)  # in the file that it was read from
 
     TRAILER: ClassVar = struct.Struct("<II4s")  # CRC-32C, length, magic
@@ -81,6 +112,8 @@ class Annex:
             _put_section(out, Section.ATTACHED, self.attached)
         if self.writer is not None:
             _put_section(out, Section.WRITER, self.writer.encode())
+        if self.blocks is not None:
+            _put_section(out, Section.BLOCKS, self.blocks.encode())
         return bytes(out) + self.TRAILER.pack(crc32c(out), len(out) + self.TRAILER.size, MAGIC)
 
     @classmethod
@@ -111,6 +144,7 @@ class Annex:
             _checksums(found.get(Section.CHECKSUMS)),
             found.get(Section.ATTACHED),
             _writer(found.get(Section.WRITER)),
+            BlockChecksums.decode(found[Section.BLOCKS]) if Section.BLOCKS in found else None,
             len(data),
         )
 
