@@ -112,7 +112,7 @@ def write_table(
 
     >>> import pyarrow as pa, fastmosaic as fm
     >>> sink = pa.BufferOutputStream()
-    >>> fm.write_table(pa.table({"id": [1, 2]}), sink, compression="none", num_buckets=1)
+    >>> fm.write_table(pa.table({"id": [1, 2]}), sink, compression="none", annex=False)
     >>> sink.getvalue().size
     78
     """

@@ -322,8 +322,10 @@ class End:
         if self.footer.has_annex:
             return Annex.decode(data, start)
         try:
-            Annex.decode(data, start)
+            checksums = Annex.decode(data, start).checksums
         except CorruptFileError:
+            checksums = None
+        if checksums is None:
             return None  # data that happens to end as an annex does
         raise CorruptFileError("there is one, but the footer lacks the flag for it")
 

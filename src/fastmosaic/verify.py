@@ -199,9 +199,12 @@ class _Check(_Notes):
         footer = end.footer
         with self.noting(footer.schema_offset):
             annex = end.annex(self.source)
+        is_sure = True
         if annex is not None and annex.checksums is not None:
+            is_sure = False
             with self.noting(footer.index_offset):
                 end.check(annex.checksums)
+                is_sure = True
         with self.noting(footer.schema_offset):
             block = decode_schema(end.schema, footer.compression)
             if block.num_buckets != footer.num_buckets:
@@ -241,10 +244,13 @@ class _Check(_Notes):
         is_whole = annex is not None or not footer.has_annex
         data_end = footer.schema_offset - (0 if annex is None else annex.size)
         self._check_places(self.metadata, data_end if is_whole else None)
-        if deep:
+        if deep and is_sure:
             for group in range(self.metadata.num_row_groups):
                 self._check_row_group(self.metadata, group, blocks)
-        self._conclude(self.metadata, annex, blocks, deep)
+        if is_sure:
+            self._conclude(self.metadata, annex, blocks, deep)
+        else:
+            self.unverified.append("data: the row group index that says where it is is damaged")
 
     def _conclude(
         self,
@@ -453,7 +459,7 @@ class _Job(_Notes):
         if self._metadata.codec == Compression.NONE:
             return
         if self._bucket.layout == Layout.MONOLITHIC:
-            self.frames.add(self._data.slice(0, _MAX_FRAME_HEADER).to_pybytes())
+            self.frames.add(memoryview(self._data)[:_MAX_FRAME_HEADER].tobytes())
             return
         try:
             columns = BucketColumns(self._metadata.schema_block, self._number)

@@ -8,7 +8,6 @@ extension type says how it is stored; every other type is the one of the file.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import lru_cache
 from typing import Any, Final, TypeVar
 
 import pyarrow as pa
@@ -32,9 +31,8 @@ def encode(schema: pa.Schema) -> bytes | None:
     return message.to_pybytes()
 
 
-# As with schema blocks: the files of a data set have one, and it may be of ten thousand fields.
-@lru_cache(maxsize=8)
 def decode(message: bytes) -> Attached:
+    """What a message says; of extension types, those that are registered now."""
     try:
         return Attached(pa.ipc.read_schema(pa.py_buffer(message)))
     except (pa.ArrowException, OSError, ValueError) as error:

@@ -43,7 +43,7 @@ class Flag(IntFlag):
 
 # A reader that does not know one of these cannot read the file.
 INCOMPATIBLE: Final = 0xFF00
-KNOWN_INCOMPATIBLE: Final = Flag.ARRAY_BLOCKS
+KNOWN_INCOMPATIBLE: Final = int(Flag.ARRAY_BLOCKS)
 
 _GROUP: Final = 5  # columns of the tables that the kernel gives
 _ENTRY: Final = 4
@@ -337,7 +337,7 @@ class FileMetaData:
         """The writer of the file, if it says."""
         return None if self.annex is None else self.annex.writer
 
-    @property
+    @cached_property
     def attached(self) -> Attached | None:
         """The metadata and extension types of the schema, if there are some."""
         if self.annex is None or self.annex.attached is None:
