@@ -206,12 +206,13 @@ class _Check(_Notes):
                 end.check(annex.checksums)
                 is_sure = True
         with self.noting(footer.schema_offset):
-            block = decode_schema(end.schema, footer.compression)
-            if block.num_buckets != footer.num_buckets:
+            decoded = decode_schema(end.schema, footer.compression)
+            if decoded.num_buckets != footer.num_buckets:
                 raise CorruptFileError(
-                    f"the schema block has {block.num_buckets} buckets, the footer "
+                    f"the schema block has {decoded.num_buckets} buckets, the footer "
                     f"{footer.num_buckets}"
                 )
+            block = decoded
         if block is None:
             return
         with self.noting(footer.index_offset):
@@ -269,9 +270,7 @@ class _Check(_Notes):
         if not deep:
             self.unverified.append("data: with deep=False none is read")
             return
-        num_buckets = sum(
-            len(metadata.row_group(group).buckets) for group in range(metadata.num_row_groups)
-        )
+        num_buckets = sum(len(metadata.buckets(group)) for group in range(metadata.num_row_groups))
         self.checked.append(
             f"data: {num_buckets} buckets lie without gaps and decode to {metadata.num_rows} rows"
         )
@@ -295,16 +294,17 @@ class _Check(_Notes):
     def _check_places(self, metadata: FileMetaData, end: int | None) -> None:
         """Buckets take all bytes up to `end`, one after another."""
         places = []
+        block = metadata.schema_block
+        needed = set(map(block.bucket_of, range(block.num_columns)))
         for group in range(metadata.num_row_groups):
-            listed = metadata.row_group(group).buckets
+            listed = metadata.buckets(group)
             places += [(one.offset, one.compressed_size, group, one.index) for one in listed]
             if metadata.rows_of(group) and len(listed) < metadata.num_buckets:
-                there = {one.index for one in listed}
-                for number in sorted(set(range(metadata.num_buckets)) - there):
-                    if metadata.schema_block.bucket_columns(number):
-                        self.problems.append(
-                            Problem("the row group index lacks it", None, group, number)
-                        )
+                missing = needed - {one.index for one in listed}
+                self.problems += [
+                    Problem("the row group index lacks it", None, group, number)
+                    for number in sorted(missing)
+                ]
         reached = 0
         for offset, size, group, number in sorted(places):
             if offset < reached:
@@ -329,7 +329,7 @@ class _Check(_Notes):
     ) -> None:
         listed = [
             (one.index, Bucket(one.offset, one.compressed_size, one.uncompressed_size or 0))
-            for one in metadata.row_group(group).buckets
+            for one in metadata.buckets(group)
         ]
         ranges = [(bucket.offset, bucket.compressed_size) for _, bucket in listed]
         data = read_ranges(self.source, ranges, use_threads=self.use_threads)

@@ -357,7 +357,15 @@ class FileMetaData:
     def row_group(self, i: int) -> RowGroupMetaData:
         """What the file says of its `i`-th row group."""
         self.check_row_group(i)
-        num_rows, first, count, _, _ = self._group(i)
+        statistics = {
+            self._schema.name(statistic.position): self._column_statistics(statistic)
+            for statistic in self.statistics(i)
+        }
+        return RowGroupMetaData(self.rows_of(i), self.num_columns, self.buckets(i), statistics)
+
+    def buckets(self, group: int) -> tuple[BucketMetaData, ...]:
+        """The buckets that a row group lists, in the order of the index."""
+        _, first, count, _, _ = self._group(group)
         buckets = []
         for entry in range(first, first + count):
             number, offset, compressed, uncompressed = self._entry(entry)
@@ -367,11 +375,7 @@ class FileMetaData:
                     number, layout, offset, compressed, uncompressed or None, self._schema
                 )
             )
-        statistics = {
-            self._schema.name(statistic.position): self._column_statistics(statistic)
-            for statistic in self.statistics(i)
-        }
-        return RowGroupMetaData(num_rows, self.num_columns, tuple(buckets), statistics)
+        return tuple(buckets)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything in plain Python values."""
