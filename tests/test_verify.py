@@ -35,7 +35,9 @@ FILES = {
     "nested": written(NESTED, num_buckets=1),
     "nested paged": written(NESTED, num_buckets=1, page_size_threshold=1),
     "names": written(MANY_NAMES),
-    "row groups": written(SCALARS, row_group_size=5, write_statistics=["number", "color"]),
+    "row groups": written(
+        SCALARS, row_group_size=7, num_buckets=1, write_statistics=["number", "color"]
+    ),
     "metadata": written(NOTED),
     "no compression": written(SCALARS, compression="none", num_buckets=3),
     "no rows": written(pa.table({"a": pa.array([], pa.int8())})),

@@ -192,7 +192,7 @@ class _Check(_Notes):
 
     def run(self, deep: bool) -> None:
         end = annex = block = None
-        with self.noting(max(0, self.source.size - 32)):
+        with self.noting():
             end = End.read(self.source)
         if end is None:
             return
