@@ -302,6 +302,7 @@ def write_options() -> st.SearchStrategy[dict[str, Any]]:
             "max_dict_total_bytes": st.sampled_from([0, 10, 32768]),
             "page_size_threshold": st.sampled_from([None, 0, 1, 64, 32768]),
             "checksum": st.booleans(),
+            "annex": st.booleans(),
             "use_threads": st.booleans(),
         },
     )

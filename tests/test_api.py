@@ -21,6 +21,7 @@ WRITER_OPTIONS = {
     "max_dict_total_bytes": 32768,
     "page_size_threshold": None,
     "checksum": True,
+    "annex": True,
     "use_threads": True,
     "filesystem": None,
 }

@@ -21,6 +21,7 @@ ROOT = Path(__file__).parent.parent
         "format.types",
         "polars_source",
         "reader",
+        "verify",
         "writer",
     ],
 )

@@ -270,6 +270,7 @@ def estimates(table: pa.Table, batch_rows: int, **options) -> tuple[list[int], l
         **same,
         page_size_threshold=options.get("page_size_threshold", 32768),
         checksum=False,
+        annex=False,
     )
     their_writer = mosaic.MosaicWriter(io.BytesIO(), table.schema, mosaic.WriterOptions(**options))
     our_sizes, their_sizes = [], []

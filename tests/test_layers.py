@@ -14,6 +14,7 @@ LAYERS = [
     {
         "errors",
         "threads",
+        "version",
         "format",
         "format._array",
         "format._decode",
@@ -23,7 +24,7 @@ LAYERS = [
     },
     {"format.wire"},
     {"array_block", "format.types"},
-    {"format.names"},
+    {"format.annex", "format.attached", "format.names"},
     {"format.schema"},
     {"format.nested"},
     {"format.bucket"},
@@ -34,7 +35,7 @@ LAYERS = [
     {"storage", "sink", "layout", "filters", "conform", "discovery", "splitter"},
     {"scan", "staging"},
     {"reader", "writer"},
-    {"fileset", "dataset_writer"},
+    {"fileset", "dataset_writer", "verify"},
     {"dataset", "splits", "api"},
     {"polars_source"},
     {

@@ -1,6 +1,7 @@
 """The end of a file: footer, row group index, statistics; damaged and hostile."""
 
 import json
+from dataclasses import replace
 from datetime import date, time
 from decimal import Decimal
 
@@ -17,6 +18,7 @@ from fastmosaic.format.metadata import (
     Bucket,
     ColumnStatistics,
     FileMetaData,
+    Flag,
     Footer,
     Statistic,
     encode_row_group,
@@ -45,8 +47,32 @@ def test_a_footer_comes_back():
     assert Footer.decode(changed(24, b"\0"), FILE_SIZE).compression == Compression.NONE
 
 
-def test_reserved_bytes_of_a_footer_do_not_count():
-    assert Footer.decode(changed(26, b"\xff\xff"), FILE_SIZE) == FOOTER
+def test_unknown_flags_of_the_lower_byte_do_not_count():
+    footer = Footer.decode(changed(26, b"\0\xfe"), FILE_SIZE)
+    assert footer == replace(FOOTER, flags=0xFE)
+    assert (footer.version, footer.has_annex) == (1, False)
+    assert Footer.decode(changed(26, b"\0\x01"), FILE_SIZE).has_annex
+
+
+def test_flags_of_the_upper_byte_make_version_2():
+    footer = replace(FOOTER, flags=Flag.ARRAY_BLOCKS | Flag.ANNEX)
+    encoded = footer.encode()
+    assert encoded[24:28] == b"\1\2\1\1"
+    assert Footer.decode(encoded, FILE_SIZE) == footer
+
+
+@pytest.mark.parametrize("bit", range(9, 16))
+def test_an_unknown_flag_of_the_upper_byte_is_refused_by_its_bit(bit):
+    encoded = replace(FOOTER, flags=1 << bit | Flag.ARRAY_BLOCKS).encode()
+    with pytest.raises(UnsupportedError, match=rf"bit {bit} \({1 << bit:#06x}\).*offset 1094"):
+        Footer.decode(encoded, FILE_SIZE)
+
+
+@pytest.mark.parametrize(("version", "flags"), [(1, 0x0100), (2, 0x0000), (2, 0x00FF), (1, 0x8000)])
+def test_version_and_flags_that_contradict_each_other_are_refused(version, flags):
+    encoded = changed(25, bytes([version]) + flags.to_bytes(2, "big"))
+    with pytest.raises(CorruptFileError, match=f"version {version} and has the flags {flags:#06x}"):
+        Footer.decode(encoded, FILE_SIZE)
 
 
 def test_a_footer_at_the_edges_of_its_file():
@@ -63,7 +89,7 @@ def test_a_footer_at_the_edges_of_its_file():
         (changed(31, b"a"), FILE_SIZE, CorruptFileError, "it does not end in 'MOSA'"),
         (bytes(32), FILE_SIZE, CorruptFileError, "it does not end in 'MOSA'"),
         (changed(25, b"\0"), FILE_SIZE, UnsupportedError, "version 0 at offset 1093; .* reads 1"),
-        (changed(25, b"\2"), FILE_SIZE, UnsupportedError, "version 2 at offset 1093; .* reads 1"),
+        (changed(25, b"\3"), FILE_SIZE, UnsupportedError, "version 3 at offset 1093; .* 1 and 2"),
         (
             changed(24, b"\2"),
             FILE_SIZE,

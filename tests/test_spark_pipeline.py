@@ -707,7 +707,11 @@ def test_the_working_directory_is_not_compacted(spark, tmp_path, monkeypatch):
 def test_verify(spark, tmp_path):
     for name in ("a", "b", "c", "d"):
         fm.write_table(
-            table(), tmp_path / f"{name}.mosaic", row_group_size=50, write_statistics=True
+            table(),
+            tmp_path / f"{name}.mosaic",
+            row_group_size=50,
+            write_statistics=True,
+            annex=name != "d",
         )
     damage(tmp_path / "b.mosaic", 20)
     (tmp_path / "c.mosaic").write_bytes((tmp_path / "c.mosaic").read_bytes()[:-10])
@@ -718,9 +722,11 @@ def test_verify(spark, tmp_path):
     assert [file.row_groups for file in report.files] == [4, 4, 0, 4]
     problems = [file.problem for file in report.files]
     assert problems[0] is None
-    assert problems[1].startswith("row group 0, bucket 0 at offset 0: ")
+    assert problems[1].startswith("row group 0, bucket 0, offset 0: ")
     assert problems[2] == "not a Mosaic file: it does not end in 'MOSA'"
-    assert problems[3] == "row group 3: column 'id' has values outside of its statistics"
+    assert problems[3].startswith("row group 3, bucket ")
+    assert "column 'id'" in problems[3]
+    assert problems[3].endswith(": it has values outside of its statistics")
     rows = report.dataframe(spark).orderBy("file").collect()
     assert [(Path(row.file).name, row.ok) for row in rows] == [
         ("a.mosaic", True),

@@ -239,6 +239,7 @@ def test_misspelt_options_of_write(spark, tmp_path, options, message):
         ({"columns": "id"}, "the option 'columns' is not one of writing"),
         ({"maxRowsPerFile": "0"}, "option max_rows_per_file='0': it is at least 1"),
         ({"checksum": "maybe"}, "it is true or false"),
+        ({"annex": "maybe"}, "it is true or false"),
         ({"write_statistics": "idd"}, "write_statistics: no column named 'idd'; did you mean 'id'"),
         ({"partition_by": "k"}, "partitioning: no column named 'k'"),
         ({"compression": "lzo"}, "lzo"),

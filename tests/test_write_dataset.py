@@ -537,6 +537,7 @@ def test_options_are_those_of_the_writer():
         {"compression": "none"},
         {"compression_level": 19},
         {"checksum": False},
+        {"annex": False},
         {"write_statistics": ["a"]},
         {"use_dictionary": False},
         {"row_group_size": 100},

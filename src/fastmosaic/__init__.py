@@ -14,6 +14,8 @@ from .errors import (
 from .format.metadata import BucketMetaData, ColumnStatistics, FileMetaData, RowGroupMetaData
 from .polars_source import scan_polars
 from .reader import MosaicFile
+from .verify import Problem, VerifyReport, verify
+from .version import __version__ as __version__
 from .writer import MosaicWriter
 
 if typing.TYPE_CHECKING:
@@ -29,9 +31,11 @@ __all__ = [
     "MosaicError",
     "MosaicFile",
     "MosaicWriter",
+    "Problem",
     "RowGroupMetaData",
     "SchemaMismatchError",
     "UnsupportedError",
+    "VerifyReport",
     "WriteProgress",
     "WriteReport",
     "WrittenFile",
@@ -39,11 +43,10 @@ __all__ = [
     "read_schema",
     "read_table",
     "scan_polars",
+    "verify",
     "write_dataset",
     "write_table",
 ]
-
-__version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> typing.Any:

@@ -96,6 +96,7 @@ def write_table(
     compression: str | None = "zstd",
     compression_level: int | None = None,
     checksum: bool = True,
+    annex: bool = True,
     write_statistics: bool | Sequence[str] = False,
     use_dictionary: bool | Sequence[str] = True,
     row_group_size: int | None = None,
@@ -111,7 +112,7 @@ def write_table(
 
     >>> import pyarrow as pa, fastmosaic as fm
     >>> sink = pa.BufferOutputStream()
-    >>> fm.write_table(pa.table({"id": [1, 2]}), sink, compression="none", num_buckets=1)
+    >>> fm.write_table(pa.table({"id": [1, 2]}), sink, compression="none", annex=False)
     >>> sink.getvalue().size
     78
     """
@@ -123,6 +124,7 @@ def write_table(
         compression=compression,
         compression_level=compression_level,
         checksum=checksum,
+        annex=annex,
         write_statistics=write_statistics,
         use_dictionary=use_dictionary,
         row_group_size=row_group_size,

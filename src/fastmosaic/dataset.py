@@ -7,6 +7,7 @@ its members, those that need a dataset in C++ are overridden: there is none behi
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final, NoReturn
 
 import pyarrow as pa
@@ -76,7 +77,7 @@ class MosaicDataset(ds.Dataset):
     @property
     def schema(self) -> pa.Schema:
         """All columns: those of the files, then those of the partitioning."""
-        return self._files.columns.to_arrow()
+        return self._files.schema
 
     @property
     def files(self) -> list[str]:
@@ -125,13 +126,15 @@ class MosaicDataset(ds.Dataset):
         _check(options)
         _check_size(batch_size)
         query = self._files.query(self._names(columns), filter)
+        project = isinstance(columns, Mapping)
+        if project:
+            query = replace(query, attached=None)  # Arrow computes with few extension types
 
         def batches() -> Iterator[pa.RecordBatch]:
             found = self._files.iter_batches(query, batch_size, use_threads)
             return (_project(batch, columns) for batch in found) if project else found
 
-        project = isinstance(columns, Mapping)
-        schema = pa.schema([query.schema.field(name) for name in query.names])
+        schema = query.result
         if project:
             schema = _project(one_batch(schema.empty_table()), columns).schema
         return Scan(schema, batches)

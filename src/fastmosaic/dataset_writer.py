@@ -93,6 +93,7 @@ def write_dataset(
     compression: str | None = "zstd",
     compression_level: int | None = None,
     checksum: bool = True,
+    annex: bool = True,
     write_statistics: bool | Sequence[str] = False,
     use_dictionary: bool | Sequence[str] = True,
     row_group_size: int | None = None,
@@ -138,8 +139,9 @@ def write_dataset(
         is not overwritten.
     progress : callable, optional
         Called with a `WriteProgress` after each batch. If it raises, nothing is written.
-    compression, compression_level, checksum, write_statistics, use_dictionary, row_group_size, \
-row_group_bytes, num_buckets, page_size_threshold, max_dict_entries, max_dict_total_bytes, use_threads
+    compression, compression_level, checksum, annex, write_statistics, use_dictionary, \
+row_group_size, row_group_bytes, num_buckets, page_size_threshold, max_dict_entries, \
+max_dict_total_bytes, use_threads
         As for `MosaicWriter`, which writes the files.
     filesystem : pyarrow or fsspec filesystem, optional
         Where the path `base_dir` is.
@@ -163,8 +165,13 @@ row_group_bytes, num_buckets, page_size_threshold, max_dict_entries, max_dict_to
         if value is not None and value < 1:
             raise ValueError(f"{option} must be at least 1, not {value}")
     first, items = _items(data, schema)
-    stored = stored_schema(first if schema is None else schema)
+    given = first if schema is None else schema
+    stored = stored_schema(given)
     splitter = Splitter(stored, partitioning)
+    of_files = splitter.schema
+    if stored is not given:  # it may have metadata and extension types
+        kept = set(of_files.names)
+        of_files = pa.schema([field for field in given if field.name in kept], given.metadata)
     if max_bytes_per_file is not None:
         # What a row group has come to is known, what rows will come to is a guess.
         row_group_bytes = min(row_group_bytes, max_bytes_per_file)
@@ -172,10 +179,11 @@ row_group_bytes, num_buckets, page_size_threshold, max_dict_entries, max_dict_to
     def open_writer(where: Any, place: Any = None) -> MosaicWriter:
         return MosaicWriter(
             where,
-            splitter.schema,
+            of_files,
             compression=compression,
             compression_level=compression_level,
             checksum=checksum,
+            annex=annex,
             write_statistics=write_statistics,
             use_dictionary=use_dictionary,
             row_group_size=row_group_size,

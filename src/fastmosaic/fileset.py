@@ -20,6 +20,7 @@ import pyarrow as pa
 from . import filters as filtering
 from .discovery import Found, discover
 from .errors import CorruptFileError, MosaicError, SchemaMismatchError, UnsupportedError
+from .format.attached import Attached, agreed
 from .format.metadata import FileMetaData
 from .format.schema import SchemaBlock
 from .format.wire import Compression
@@ -139,6 +140,7 @@ class Query:
     names: list[str]  # of the columns wanted
     expression: Any = None
     needed: tuple[pa.Field, ...] = ()  # by the filter
+    attached: Attached | None = None
     _bounded: dict[SchemaBlock, dict[int, pa.Field]] = dataclass_field(
         default_factory=dict, repr=False
     )
@@ -160,9 +162,21 @@ class Query:
     def finish(self, batches: Sequence[pa.RecordBatch]) -> pa.Table:
         """The rows of batches that match."""
         table = pa.Table.from_batches(batches, schema=self.schema)
-        if self.expression is None:
-            return table
-        return filtering.filter_table(table, self.expression).select(self.names)
+        if self.expression is not None:
+            table = filtering.filter_table(table, self.expression).select(self.names)
+        return table if self.attached is None else self.attached.put_on(table)
+
+    def finish_batch(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows of a batch that match."""
+        if self.expression is not None:
+            return one_batch(self.finish([batch]))
+        return batch if self.attached is None else self.attached.put_on(batch)
+
+    @property
+    def result(self) -> pa.Schema:
+        """What comes of it."""
+        schema = pa.schema([self.schema.field(name) for name in self.names])
+        return schema if self.attached is None else self.attached.schema(schema)
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,6 +220,7 @@ class FileSet:
             self.files = _readable(self.files)
         self._blocks: dict[SchemaBlock, str] = {}  # each with the name of a file that has it
         self.columns: Columns
+        self.attached: Attached | None = None
         if schema is not None:
             self.columns = Fixed(schema)
         else:
@@ -213,6 +228,13 @@ class FileSet:
             if not unify:
                 check_equal(self._blocks)
             self.columns = Union(self._blocks, self.partitions)
+            self.attached = agreed(_message(file.metadata) for file in self.files)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """All columns, with what is attached to them."""
+        schema = self.columns.to_arrow()
+        return schema if self.attached is None else self.attached.schema(schema)
 
     def _open(self, files: Sequence[File]) -> None:
         """Read what `files` say of themselves."""
@@ -242,13 +264,13 @@ class FileSet:
         else:
             schema = pa.schema([self._field(name) for name in unique(columns)])
         if filters is None:
-            return Query(schema, schema.names)
+            return Query(schema, schema.names, attached=self.attached)
         expression = filtering.to_expression(filters)
         needed = tuple(map(self.columns.field, self.columns_of(expression)))
         names = schema.names
         known = set(names)
         extra = [field for field in needed if field.name not in known]
-        return Query(pa.schema([*schema, *extra]), names, expression, needed)
+        return Query(pa.schema([*schema, *extra]), names, expression, needed, self.attached)
 
     def columns_of(self, expression: Any, *, is_filter: bool = True) -> list[str]:
         """Names of the columns that an expression refers to."""
@@ -402,9 +424,7 @@ class FileSet:
     ) -> Iterator[pa.RecordBatch]:
         """The rows, in batches of at most `batch_size`; memory stays bounded."""
         for batch in self._joined_row_groups(query, use_threads):
-            if query.expression is not None:
-                batch = one_batch(query.finish([batch]))
-            yield from _slices(batch, batch_size)
+            yield from _slices(query.finish_batch(batch), batch_size)
 
     def head(self, num_rows: int, query: Query, use_threads: bool = True) -> pa.Table:
         """The first rows; what comes after them is not read, or little of it."""
@@ -500,6 +520,10 @@ def _readable(files: Sequence[File]) -> list[File]:
         some = "; ".join(map(str, errors[:5])) + ("; ..." if len(errors) > 5 else "")
         warnings.warn(f"{len(errors)} files are left out: {some}", stacklevel=4)
     return kept
+
+
+def _message(metadata: FileMetaData) -> bytes | None:
+    return None if metadata.annex is None else metadata.annex.attached
 
 
 class Fittings:

@@ -13,6 +13,8 @@ import pyarrow as pa
 
 from . import filters as filtering
 from .errors import ColumnNotFoundError, CorruptFileError
+from .format.annex import Annex, Checksums
+from .format.attached import Attached
 from .format.metadata import FileMetaData, Footer
 from .format.schema import SchemaBlock
 from .format.wire import Compression, decompress
@@ -27,6 +29,8 @@ Readable: TypeAlias = (
 # a second one costs more than many bytes: 120 row groups of 100 buckets have an index of 170 KiB.
 TAIL_BYTES_LOCAL: Final = 64 << 10
 TAIL_BYTES_REMOTE: Final = 1 << 20
+# What is read in front of a schema block that the tail does not reach: most annexes.
+ANNEX_BYTES: Final = 4 << 10
 # iter_batches reads row groups together until they come to this many bytes.
 WINDOW_BYTES: Final = 64 << 20
 
@@ -73,7 +77,7 @@ class MosaicFile:
     @property
     def schema(self) -> pa.Schema:
         """The Arrow schema, columns in the order of the writer."""
-        return self._schema.to_arrow()
+        return self._metadata.schema
 
     @property
     def metadata(self) -> FileMetaData:
@@ -165,9 +169,7 @@ class MosaicFile:
     ) -> Iterator[pa.RecordBatch]:
         for window in self._windows(query.groups):
             for batch in self._scanner.read(query.positions, query.schema, window, use_threads):
-                if query.expression is not None:
-                    table = query.finish(pa.Table.from_batches([batch], schema=query.schema))
-                    batch = one_batch(table)
+                batch = query.finish_batch(batch)
                 for start in range(0, batch.num_rows, batch_size):
                     yield batch.slice(start, batch_size)
 
@@ -215,12 +217,14 @@ class MosaicFile:
             self._metadata.check_row_group(group)
         if columns is None:
             wanted = list(self._schema.order)
-            schema = self.schema
+            schema = self._schema.to_arrow()
         else:
             wanted = [self._position(name) for name in unique(columns)]
             schema = pa.schema(self._schema.fields(wanted))
+        with located(self._source.name):
+            attached = self._metadata.attached
         if filters is None:
-            return _Query(wanted, schema, groups)
+            return _Query(wanted, schema, groups, attached)
         expression = filtering.to_expression(filters)
         with located(self._source.name):
             names = filtering.columns_of(
@@ -233,7 +237,7 @@ class MosaicFile:
         extra = [position for position in asked if position not in set(wanted)]
         fields = [*schema, *self._schema.fields(extra)]
         kept = self._matching(expression, asked, groups)
-        return _Query(wanted + extra, pa.schema(fields), kept, expression, schema.names)
+        return _Query(wanted + extra, pa.schema(fields), kept, attached, expression, schema.names)
 
     def _position(self, name: str) -> int:
         if not isinstance(name, str):
@@ -269,27 +273,89 @@ class MosaicFile:
         return [groups[i] for i in filtering.matching(expression, known, schema)]
 
 
+@dataclass(frozen=True, slots=True)
+class End:
+    """The last bytes of a file, from some before its schema block on."""
+
+    footer: Footer
+    size: int  # of the file
+    tail: pa.Buffer  # what was read at first
+    held: pa.Buffer  # it, and what was missing before it
+
+    @classmethod
+    def read(cls, source: Source) -> End:
+        start = max(0, source.size - (TAIL_BYTES_LOCAL if source.is_local else TAIL_BYTES_REMOTE))
+        tail = source.read_at(start, source.size - start)
+        footer = Footer.decode(tail, source.size)
+        if max(0, footer.schema_offset - Annex.TRAILER.size) >= start:
+            return cls(footer, source.size, tail, tail)
+        first = max(0, footer.schema_offset - ANNEX_BYTES)
+        front = source.read_at(first, start - first)
+        held = pa.py_buffer(front.to_pybytes() + tail.to_pybytes())
+        return cls(footer, source.size, tail, held)
+
+    @property
+    def schema(self) -> bytes:
+        """The schema block."""
+        return self._between(self.footer.schema_offset, self.footer.index_offset)
+
+    @property
+    def index(self) -> bytes:
+        """The row group index."""
+        return self._between(self.footer.index_offset, self.size - Footer.SIZE)
+
+    def annex(self, source: Source) -> Annex | None:
+        """The annex, if there is one."""
+        end = self.footer.schema_offset
+        trailer = self._between(max(0, end - Annex.TRAILER.size), end)
+        size = Annex.size_in(trailer)
+        if not Annex.TRAILER.size <= size <= end:
+            if self.footer.has_annex:
+                fact = f"it claims to have {size} bytes" if size else "there is none"
+                raise CorruptFileError(f"{fact}, but the footer has the flag for one")
+            return None
+        start = end - size
+        if start >= self.size - self.held.size:
+            data = self._between(start, end)
+        else:
+            data = source.read_at(start, size).to_pybytes()
+        if self.footer.has_annex:
+            return Annex.decode(data, start)
+        try:
+            checksums = Annex.decode(data, start).checksums
+        except CorruptFileError:
+            checksums = None
+        if checksums is None:
+            return None  # data that happens to end as an annex does
+        raise CorruptFileError("there is one, but the footer lacks the flag for it")
+
+    def check(self, checksums: Checksums) -> None:
+        checksums.check(self.index, self._between(self.size - Footer.SIZE, self.size))
+
+    def _between(self, start: int, end: int) -> bytes:
+        """Bytes by their offsets in the file."""
+        return self.held.slice(start - (self.size - self.held.size), end - start).to_pybytes()
+
+
 def read_end(
     source: Source, decode: Callable[[bytes, Compression], SchemaBlock] | None = None
 ) -> tuple[FileMetaData, pa.Buffer]:
     """What a file says of itself at its end, and the bytes of it that were read at first."""
     with located(source.name):
-        start = max(0, source.size - (TAIL_BYTES_LOCAL if source.is_local else TAIL_BYTES_REMOTE))
-        tail = source.read_at(start, source.size - start)
-        footer = Footer.decode(tail, source.size)
-        end = tail.slice(max(0, footer.schema_offset - start)).to_pybytes()
-        if footer.schema_offset < start:
-            front = source.read_at(footer.schema_offset, start - footer.schema_offset)
-            end = front.to_pybytes() + end
-        block_bytes = footer.index_offset - footer.schema_offset
+        end = End.read(source)
+        footer = end.footer
+        with located(f"annex before offset {footer.schema_offset}"):
+            annex = end.annex(source)
+            if annex is not None and annex.checksums is not None:
+                end.check(annex.checksums)
         with located(f"schema block at offset {footer.schema_offset}"):
-            schema = (decode or decode_schema)(end[:block_bytes], footer.compression)
+            schema = (decode or decode_schema)(end.schema, footer.compression)
             if schema.num_buckets != footer.num_buckets:
                 raise CorruptFileError(
                     f"it has {schema.num_buckets} buckets, the footer {footer.num_buckets}"
                 )
         with located(f"row group index at offset {footer.index_offset}"):
-            return FileMetaData(footer, schema, end[block_bytes : -Footer.SIZE]), tail
+            return FileMetaData(footer, schema, end.index, annex), end.tail
 
 
 # The files of a data set have one schema: decoding it once is enough. What is compared is the
@@ -309,13 +375,19 @@ class _Query:
     positions: list[int]
     schema: pa.Schema
     groups: list[int]
+    attached: Attached | None
     expression: Any = None
     names: list[str] | None = None  # of the columns that stay after filtering
 
     def finish(self, table: pa.Table) -> pa.Table:
-        if self.expression is None:
-            return table
-        return filtering.filter_table(table, self.expression).select(self.names)
+        if self.expression is not None:
+            table = filtering.filter_table(table, self.expression).select(self.names)
+        return table if self.attached is None else self.attached.put_on(table)
+
+    def finish_batch(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        if self.expression is not None:
+            return one_batch(self.finish(pa.Table.from_batches([batch], schema=self.schema)))
+        return batch if self.attached is None else self.attached.put_on(batch)
 
 
 def one_batch(table: pa.Table) -> pa.RecordBatch:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 from types import TracebackType
@@ -16,9 +16,12 @@ import pyarrow as pa
 from . import layout
 from .conform import Conformer, stored_schema
 from .errors import ColumnNotFoundError, UnsupportedError
+from .format import attached
+from .format._array import crc32c
 from .format._encode import ColumnFault, Columns, encode
+from .format.annex import Annex, BlockChecksums, Checksums
 from .format.bucket import encode_monolithic, encode_paged, monolithic_header
-from .format.metadata import Bucket, Footer, Statistic, encode_row_group
+from .format.metadata import Bucket, Flag, Footer, Statistic, encode_row_group
 from .format.nested import BucketColumns, flatten
 from .format.schema import SchemaBlock
 from .format.statistics import measure
@@ -26,6 +29,7 @@ from .format.types import Kind
 from .format.wire import Compression, compress
 from .sink import open_sink
 from .threads import map_in_order
+from .version import __version__
 
 Writable: TypeAlias = str | os.PathLike[str] | IO[bytes] | pa.NativeFile
 
@@ -85,6 +89,9 @@ class MosaicWriter:
         beside the data unless rows are few.
     checksum : bool
         Whether each compressed block carries zstd's checksum, which every reader verifies.
+    annex : bool
+        Whether the file gets an annex, which readers of version 1 pass over: checksums of its index
+        and footer, schema and field metadata, extension types, the name of the writer.
     write_statistics : bool or list of str
         Columns whose minimum, maximum and null count are kept for each row group; True stands for
         all that can have them. `filters` skip row groups by them.
@@ -128,6 +135,7 @@ class MosaicWriter:
         compression: str | None = "zstd",
         compression_level: int | None = None,
         checksum: bool = True,
+        annex: bool = True,
         write_statistics: bool | Sequence[str] = False,
         use_dictionary: bool | Sequence[str] = True,
         row_group_size: int | None = None,
@@ -161,6 +169,7 @@ class MosaicWriter:
             DEFAULT_SCHEMA_LEVEL if compression_level is None else compression_level
         )
         self._checksum = checksum
+        self._annex = annex
         self._max_rows = row_group_size
         self._row_group_bytes = row_group_bytes
         self._page_size_threshold = page_size_threshold
@@ -169,6 +178,9 @@ class MosaicWriter:
         self._use_threads = use_threads
 
         self._stored = stored_schema(schema)
+        # A schema that is stored as it is has nothing attached: ten thousand fields need no look.
+        as_it_is = self._stored is schema
+        self._attached = None if as_it_is or not annex else attached.encode(schema)
         self._conformer = Conformer(self._stored)
         self._block = SchemaBlock.from_arrow(self._stored, num_buckets)
         self._statistics = self._named("write_statistics", write_statistics)
@@ -190,6 +202,7 @@ class MosaicWriter:
         self._arrow_bytes = 0
         self._pending_rows = 0
         self._row_groups: list[bytes] = []
+        self._group_checksums: list[int] = []
         self._compressed_bytes = 0
         self._uncompressed_bytes = 0
         self._sink = open_sink(where, filesystem)
@@ -337,6 +350,7 @@ class MosaicWriter:
             return
         batches = [self._columns(pending.batch) for pending in self._pending]
         buckets = []
+        checksums = []
         jobs = self._buckets if self._stored.names else []
         threaded = self._use_threads and self._buffered >= _MIN_THREADED_BYTES
         for data, uncompressed, measured in map_in_order(
@@ -344,10 +358,13 @@ class MosaicWriter:
         ):
             buckets.append(Bucket(self._sink.tell(), len(data), uncompressed))
             self._sink.write(data)
+            if self._annex:
+                checksums.append(crc32c(data))
             self._compressed_bytes += len(data)
             self._uncompressed_bytes += measured
         statistics = [self._measure(position) for position in self._statistics]
         self._row_groups.append(encode_row_group(self._pending_rows, buckets, statistics))
+        self._group_checksums.append(BlockChecksums.of_row_group(checksums))
         self._pending = []
         self._buffered = self._arrow_bytes = self._pending_rows = 0
 
@@ -417,23 +434,34 @@ class MosaicWriter:
             return
         with self._abandoning():
             self._flush()
-            schema_offset = self._sink.tell()
             body = self._block.encode()
-            self._sink.write(len(body).to_bytes(4, "big"))
+            block = len(body).to_bytes(4, "big")
             if self._compression == Compression.ZSTD:
                 body = compress(body, self._schema_level, self._checksum)
-            self._sink.write(body)
-            index_offset = self._sink.tell()
-            for row_group in self._row_groups:
-                self._sink.write(row_group)
+            block += body
+            index = b"".join(self._row_groups)
+            annex = Annex(
+                Checksums(0, 0),
+                self._attached,
+                f"fastmosaic {__version__}",
+                BlockChecksums(crc32c(block), tuple(self._group_checksums)),
+            )
+            schema_offset = self._sink.tell()
+            if self._annex:
+                schema_offset += len(annex.encode())
             footer = Footer(
-                index_offset,
+                schema_offset + len(block),
                 schema_offset,
                 self._block.num_buckets,
                 len(self._row_groups),
                 self._compression,
-            )
-            self._sink.write(footer.encode())
+                Flag.ANNEX if self._annex else 0,
+            ).encode()
+            if self._annex:
+                annex = replace(annex, checksums=Checksums.of(index, footer))
+                self._sink.write(annex.encode())
+            for part in (block, index, footer):
+                self._sink.write(part)
             self._sink.commit()
         self._closed = True
 

@@ -16,20 +16,34 @@ import struct
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from enum import IntFlag
 from functools import cached_property
 from typing import Any, ClassVar, Final, NamedTuple
 
 import pyarrow as pa
 
 from ..errors import CorruptFileError, UnsupportedError
-from . import _index
+from . import _index, attached
+from .annex import Annex
+from .attached import Attached
 from .bucket import Layout
 from .schema import SchemaBlock
 from .types import ColumnType, Kind, decode_value
 from .wire import Compression, Cursor, put_varint
 
 MAGIC: Final = b"MOSA"
-VERSION: Final = 1
+
+
+class Flag(IntFlag):
+    """Features of a file beyond version 1, in the footer."""
+
+    ANNEX = 0x0001  # an annex ends where the schema block begins
+    ARRAY_BLOCKS = 0x0100  # columns are stored as array data blocks
+
+
+# A reader that does not know one of these cannot read the file.
+INCOMPATIBLE: Final = 0xFF00
+KNOWN_INCOMPATIBLE: Final = int(Flag.ARRAY_BLOCKS)
 
 _GROUP: Final = 5  # columns of the tables that the kernel gives
 _ENTRY: Final = 4
@@ -46,8 +60,8 @@ class Footer:
         16     4  num_buckets
         20     4  num_row_groups
         24     1  compression      0 none, 1 zstd
-        25     1  version          1
-        26     2  reserved         zero
+        25     1  version          1; 2 if a flag of the upper byte is set
+        26     2  flags            the lower byte may be ignored, the upper one not
         28     4  magic            b"MOSA"
     """
 
@@ -56,6 +70,7 @@ class Footer:
     num_buckets: int
     num_row_groups: int
     compression: Compression
+    flags: int = 0
 
     LAYOUT: ClassVar = struct.Struct(">QQIIBBH4s")
     SIZE: ClassVar = LAYOUT.size
@@ -67,10 +82,18 @@ class Footer:
             self.num_buckets,
             self.num_row_groups,
             self.compression,
-            VERSION,
-            0,
+            self.version,
+            self.flags,
             MAGIC,
         )
+
+    @property
+    def version(self) -> int:
+        return 2 if self.flags & INCOMPATIBLE else 1
+
+    @property
+    def has_annex(self) -> bool:
+        return bool(self.flags & Flag.ANNEX)
 
     @classmethod
     def decode(cls, tail: bytes | pa.Buffer, file_size: int) -> Footer:
@@ -84,15 +107,26 @@ class Footer:
             num_row_groups,
             compression,
             version,
-            _,
+            flags,
             magic,
         ) = cls.LAYOUT.unpack(tail[-cls.SIZE :])
         if magic != MAGIC:
             raise CorruptFileError("not a Mosaic file: it does not end in 'MOSA'")
-        if version != VERSION:
+        if version not in (1, 2):
             raise UnsupportedError(
                 f"file format version {version} at offset {file_size - 7}; "
-                f"this package reads {VERSION}"
+                "this package reads 1 and 2"
+            )
+        if (version == 2) != bool(flags & INCOMPATIBLE):
+            raise CorruptFileError(
+                f"the footer says version {version} and has the flags {flags:#06x}; "
+                "those of the upper byte are for version 2"
+            )
+        unknown = [bit for bit in range(8, 16) if flags & ~KNOWN_INCOMPATIBLE & 1 << bit]
+        if unknown:
+            raise UnsupportedError(
+                f"the file needs a feature that this package does not know: bit {unknown[0]} "
+                f"({1 << unknown[0]:#06x}) of the flags at offset {file_size - 6}"
             )
         if compression not in (Compression.NONE, Compression.ZSTD):
             raise UnsupportedError(
@@ -105,7 +139,12 @@ class Footer:
                 f"in a file of {file_size} bytes"
             )
         return cls(
-            index_offset, schema_offset, num_buckets, num_row_groups, Compression(compression)
+            index_offset,
+            schema_offset,
+            num_buckets,
+            num_row_groups,
+            Compression(compression),
+            flags,
         )
 
 
@@ -234,8 +273,11 @@ class FileMetaData:
     3
     """
 
-    def __init__(self, footer: Footer, schema: SchemaBlock, index: bytes) -> None:
+    def __init__(
+        self, footer: Footer, schema: SchemaBlock, index: bytes, annex: Annex | None = None
+    ) -> None:
         self.footer = footer
+        self.annex = annex
         self.index = index
         self._schema = schema
         try:
@@ -253,8 +295,8 @@ class FileMetaData:
                 if len(set(numbers)) < count:
                     raise CorruptFileError(f"row group {group} lists a bucket twice")
 
-    def __reduce__(self) -> tuple[type[FileMetaData], tuple[Footer, SchemaBlock, bytes]]:
-        return FileMetaData, (self.footer, self._schema, self.index)
+    def __reduce__(self) -> Any:
+        return FileMetaData, (self.footer, self._schema, self.index, self.annex)
 
     def _group(self, group: int) -> list[int]:
         return self._groups[_GROUP * group : _GROUP * (group + 1)].tolist()
@@ -288,7 +330,19 @@ class FileMetaData:
 
     @property
     def format_version(self) -> int:
-        return VERSION
+        return self.footer.version
+
+    @property
+    def created_by(self) -> str | None:
+        """The writer of the file, if it says."""
+        return None if self.annex is None else self.annex.writer
+
+    @cached_property
+    def attached(self) -> Attached | None:
+        """The metadata and extension types of the schema, if there are some."""
+        if self.annex is None or self.annex.attached is None:
+            return None
+        return attached.decode(self.annex.attached)
 
     @property
     def schema_block(self) -> SchemaBlock:
@@ -297,12 +351,21 @@ class FileMetaData:
     @cached_property
     def schema(self) -> pa.Schema:
         """The Arrow schema, columns in the order of the writer."""
-        return self._schema.to_arrow()
+        schema = self._schema.to_arrow()
+        return schema if self.attached is None else self.attached.schema(schema)
 
     def row_group(self, i: int) -> RowGroupMetaData:
         """What the file says of its `i`-th row group."""
         self.check_row_group(i)
-        num_rows, first, count, _, _ = self._group(i)
+        statistics = {
+            self._schema.name(statistic.position): self._column_statistics(statistic)
+            for statistic in self.statistics(i)
+        }
+        return RowGroupMetaData(self.rows_of(i), self.num_columns, self.buckets(i), statistics)
+
+    def buckets(self, group: int) -> tuple[BucketMetaData, ...]:
+        """The buckets that a row group lists, in the order of the index."""
+        _, first, count, _, _ = self._group(group)
         buckets = []
         for entry in range(first, first + count):
             number, offset, compressed, uncompressed = self._entry(entry)
@@ -312,11 +375,7 @@ class FileMetaData:
                     number, layout, offset, compressed, uncompressed or None, self._schema
                 )
             )
-        statistics = {
-            self._schema.name(statistic.position): self._column_statistics(statistic)
-            for statistic in self.statistics(i)
-        }
-        return RowGroupMetaData(num_rows, self.num_columns, tuple(buckets), statistics)
+        return tuple(buckets)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything in plain Python values."""

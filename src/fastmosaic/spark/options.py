@@ -138,6 +138,7 @@ class WriteOptions:
     compression: str | None = None
     compression_level: int | None = None
     checksum: bool | None = None
+    annex: bool | None = None
     write_statistics: bool | list[str] | None = None
     use_dictionary: bool | list[str] | None = None
     row_group_size: int | None = None
@@ -176,6 +177,7 @@ _READERS: Final[Mapping[str, Callable[[str], Any]]] = {
     "compression": str,
     "compression_level": int,
     "checksum": _boolean,
+    "annex": _boolean,
     "write_statistics": _boolean_or_names,
     "use_dictionary": _boolean_or_names,
     "row_group_size": _positive,

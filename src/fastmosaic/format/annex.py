@@ -1,0 +1,171 @@
+"""The annex: what a file says beyond version 1 of the format, where its readers do not look.
+
+It lies between the last bucket and the schema block, and ends where that begins. The footer has a
+flag for it.
+
+    sections, each u8 kind, uv length, that many bytes
+    u32le   CRC-32C of the sections
+    u32le   length of the annex, from its first section to the end of the magic
+    4 bytes b"MOSX"
+
+    kind
+       1    u32le CRC-32C of the row group index, u32le CRC-32C of the footer without its magic
+       2    an Arrow IPC schema message: see attached.py
+       3    the writer, in UTF-8
+       4    u32le CRC-32C of the schema block, then one u32le for each row group: the CRC-32C of the
+            CRC-32Cs of its buckets, each u32le, in the order of the index
+
+The checksums of zstd hold for what is in a frame. Some bits of its headers can change and all
+values stay; by section 4 a verification notices that too. Reading does not need it.
+
+A section of another kind is skipped.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import ClassVar, Final
+
+from ..errors import CorruptFileError
+from ._array import crc32c
+from .wire import Cursor, put_bytes
+
+MAGIC: Final = b"MOSX"
+
+
+class Section(IntEnum):
+    CHECKSUMS = 1
+    ATTACHED = 2
+    WRITER = 3
+    BLOCKS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Checksums:
+    """CRC-32C of the row group index, and of the footer without its magic."""
+
+    index: int
+    footer: int
+
+    LAYOUT: ClassVar = struct.Struct("<II")
+
+    @classmethod
+    def of(cls, index: bytes, footer: bytes) -> Checksums:
+        return cls(crc32c(index), crc32c(footer[:-4]))
+
+    def check(self, index: bytes, footer: bytes) -> None:
+        actual = Checksums.of(index, footer)
+        for part, stated, computed in (
+            ("footer", self.footer, actual.footer),
+            ("row group index", self.index, actual.index),
+        ):
+            if stated != computed:
+                raise CorruptFileError(
+                    f"the {part} has the checksum {computed:08x}, not {stated:08x} as the annex says"
+                )
+
+
+@dataclass(frozen=True, slots=True)
+class BlockChecksums:
+    """CRC-32C of the schema block, and of each row group that of those of its buckets."""
+
+    schema: int
+    row_groups: tuple[int, ...]
+
+    @staticmethod
+    def of_row_group(buckets: Sequence[int]) -> int:
+        """That of a row group, by those of its buckets."""
+        return crc32c(struct.pack(f"<{len(buckets)}I", *buckets))
+
+    def encode(self) -> bytes:
+        return struct.pack(f"<{1 + len(self.row_groups)}I", self.schema, *self.row_groups)
+
+    @classmethod
+    def decode(cls, body: bytes) -> BlockChecksums:
+        if not body or len(body) % 4:
+            raise CorruptFileError(f"its section of block checksums has {len(body)} bytes")
+        schema, *row_groups = struct.unpack(f"<{len(body) // 4}I", body)
+        return cls(schema, tuple(row_groups))
+
+
+@dataclass(frozen=True, slots=True)
+class Annex:
+    """The sections of an annex that are known; None where there is none."""
+
+    checksums: Checksums | None = None
+    attached: bytes | None = None
+    writer: str | None = None
+    blocks: BlockChecksums | None = None
+    size: int = field(default=0, compare=False)  # in the file that it was read from
+
+    TRAILER: ClassVar = struct.Struct("<II4s")  # CRC-32C, length, magic
+
+    def encode(self) -> bytes:
+        out = bytearray()
+        if self.checksums is not None:
+            body = Checksums.LAYOUT.pack(self.checksums.index, self.checksums.footer)
+            _put_section(out, Section.CHECKSUMS, body)
+        if self.attached is not None:
+            _put_section(out, Section.ATTACHED, self.attached)
+        if self.writer is not None:
+            _put_section(out, Section.WRITER, self.writer.encode())
+        if self.blocks is not None:
+            _put_section(out, Section.BLOCKS, self.blocks.encode())
+        return bytes(out) + self.TRAILER.pack(crc32c(out), len(out) + self.TRAILER.size, MAGIC)
+
+    @classmethod
+    def size_in(cls, trailer: bytes) -> int:
+        """How long the annex says it is whose last bytes `trailer` has; 0 if it is of none."""
+        if len(trailer) != cls.TRAILER.size:
+            return 0
+        _, size, magic = cls.TRAILER.unpack(trailer)
+        return int(size) if magic == MAGIC else 0
+
+    @classmethod
+    def decode(cls, data: bytes, offset: int = 0) -> Annex:
+        """The annex `data`, which is at `offset` of a file, and as long as it says."""
+        body = data[: -cls.TRAILER.size]
+        stated, _, _ = cls.TRAILER.unpack(data[-cls.TRAILER.size :])
+        computed = crc32c(body)
+        if stated != computed:
+            raise CorruptFileError(f"its checksum is {computed:08x}, not {stated:08x} as it says")
+        found: dict[int, bytes] = {}
+        cursor = Cursor(body, offset)
+        while cursor.remaining:
+            start = offset + cursor.pos
+            kind = cursor.uint8()
+            if kind in found:
+                raise CorruptFileError(f"a second section of kind {kind} at offset {start}")
+            found[kind] = cursor.bytes()
+        return cls(
+            _checksums(found.get(Section.CHECKSUMS)),
+            found.get(Section.ATTACHED),
+            _writer(found.get(Section.WRITER)),
+            BlockChecksums.decode(found[Section.BLOCKS]) if Section.BLOCKS in found else None,
+            len(data),
+        )
+
+
+def _put_section(out: bytearray, kind: Section, body: bytes) -> None:
+    out.append(kind)
+    put_bytes(out, body)
+
+
+def _checksums(body: bytes | None) -> Checksums | None:
+    if body is None:
+        return None
+    if len(body) != Checksums.LAYOUT.size:
+        raise CorruptFileError(
+            f"its section of checksums has {len(body)} bytes, not {Checksums.LAYOUT.size}"
+        )
+    return Checksums(*Checksums.LAYOUT.unpack(body))
+
+
+def _writer(body: bytes | None) -> str | None:
+    try:
+        return None if body is None else body.decode()
+    except UnicodeDecodeError as error:
+        raise CorruptFileError("the name of the writer is not UTF-8") from error
