@@ -23,7 +23,7 @@ LAYERS = [
     },
     {"format.wire"},
     {"array_block", "format.types"},
-    {"format.names"},
+    {"format.arrays", "format.names"},
     {"format.schema"},
     {"format.nested"},
     {"format.bucket"},

@@ -30,6 +30,11 @@ from .wire import Compression, Cursor, put_varint
 
 MAGIC: Final = b"MOSA"
 VERSION: Final = 1
+VERSION_WITH_FLAGS: Final = 2  # of files that readers of version 1 would misread
+# Flags of the footer. A reader may ignore those of the lower byte, and must know the others.
+ARRAY_BLOCKS: Final = 0x0100  # some columns are stored as array data blocks
+_INCOMPATIBLE: Final = 0xFF00
+_KNOWN: Final = ARRAY_BLOCKS
 
 _GROUP: Final = 5  # columns of the tables that the kernel gives
 _ENTRY: Final = 4
@@ -46,8 +51,8 @@ class Footer:
         16     4  num_buckets
         20     4  num_row_groups
         24     1  compression      0 none, 1 zstd
-        25     1  version          1
-        26     2  reserved         zero
+        25     1  version          1, or 2 if a flag is set that a reader must know
+        26     2  flags            see above
         28     4  magic            b"MOSA"
     """
 
@@ -56,9 +61,14 @@ class Footer:
     num_buckets: int
     num_row_groups: int
     compression: Compression
+    flags: int = 0
 
     LAYOUT: ClassVar = struct.Struct(">QQIIBBH4s")
     SIZE: ClassVar = LAYOUT.size
+
+    @property
+    def version(self) -> int:
+        return VERSION_WITH_FLAGS if self.flags & _INCOMPATIBLE else VERSION
 
     def encode(self) -> bytes:
         return self.LAYOUT.pack(
@@ -67,8 +77,8 @@ class Footer:
             self.num_buckets,
             self.num_row_groups,
             self.compression,
-            VERSION,
-            0,
+            self.version,
+            self.flags,
             MAGIC,
         )
 
@@ -84,15 +94,25 @@ class Footer:
             num_row_groups,
             compression,
             version,
-            _,
+            flags,
             magic,
         ) = cls.LAYOUT.unpack(tail[-cls.SIZE :])
         if magic != MAGIC:
             raise CorruptFileError("not a Mosaic file: it does not end in 'MOSA'")
-        if version != VERSION:
+        if version not in (VERSION, VERSION_WITH_FLAGS):
             raise UnsupportedError(
                 f"file format version {version} at offset {file_size - 7}; "
-                f"this package reads {VERSION}"
+                f"this package reads {VERSION} and {VERSION_WITH_FLAGS}"
+            )
+        unknown = flags & _INCOMPATIBLE & ~_KNOWN
+        if unknown:
+            raise UnsupportedError(
+                f"the file has features {unknown:#06x} (at offset {file_size - 6}) that this "
+                "package does not know"
+            )
+        if (version == VERSION_WITH_FLAGS) != bool(flags & _INCOMPATIBLE):
+            raise CorruptFileError(
+                f"file format version {version} at offset {file_size - 7} with flags {flags:#06x}"
             )
         if compression not in (Compression.NONE, Compression.ZSTD):
             raise UnsupportedError(
@@ -105,7 +125,12 @@ class Footer:
                 f"in a file of {file_size} bytes"
             )
         return cls(
-            index_offset, schema_offset, num_buckets, num_row_groups, Compression(compression)
+            index_offset,
+            schema_offset,
+            num_buckets,
+            num_row_groups,
+            Compression(compression),
+            flags,
         )
 
 
@@ -238,6 +263,10 @@ class FileMetaData:
         self.footer = footer
         self.index = index
         self._schema = schema
+        if Kind.ARRAY_BLOCK in schema.kinds and not footer.flags & ARRAY_BLOCKS:
+            raise CorruptFileError(
+                "there are array data blocks, but the footer has no flag for them"
+            )
         try:
             groups, entries = _index.walk_index(
                 index, footer.num_row_groups, footer.num_buckets, schema.kinds, footer.schema_offset
@@ -288,7 +317,7 @@ class FileMetaData:
 
     @property
     def format_version(self) -> int:
-        return VERSION
+        return self.footer.version
 
     @property
     def schema_block(self) -> SchemaBlock:
