@@ -35,7 +35,7 @@ import pyarrow as pa
 from ..errors import CorruptFileError, MosaicError, UnsupportedError
 from . import _decode, arrays
 from ._encode import EncodedPages
-from .nested import BucketColumns, assemble
+from .nested import BucketColumns, Node, assemble
 from .types import Kind
 from .wire import Cursor, compress_each, decompress, decompress_each, put_varint
 
@@ -212,19 +212,27 @@ def decode(
     except OverflowError as error:
         raise UnsupportedError(f"{error}; Arrow's offsets end there") from error
     by_number = {node.flat: column for (_, node), column in zip(spread, decoded, strict=True)}
+    blocks = [pair for pair in pairs if pair[1].type.kind == Kind.ARRAY_BLOCK]
+    by_number |= _decode_blocks(pages, blocks, columns)
+    for place, root in zip(places, roots, strict=True):
+        batch.put(place, assemble(root, by_number))
+
+
+def _decode_blocks(
+    pages: _decode.Pages, blocks: Sequence[tuple[int, Node]], columns: BucketColumns
+) -> dict[int, pa.Array]:
+    """The lists in the array data blocks of these pages and nodes, by flat column."""
+    decoded = {}
     zeros = None
-    for number, node in pairs:
-        if node.type.kind != Kind.ARRAY_BLOCK:
-            continue
+    for number, node in blocks:
         num_rows, block = pages.num_rows(number), pages.block(number)
         if block is None:
             zeros = arrays.make_zeros(num_rows) if zeros is None else zeros
-            by_number[node.flat] = arrays.nulls(node.type, num_rows, zeros)
+            decoded[node.flat] = arrays.nulls(node.type, num_rows, zeros)
             continue
         with _named(columns.name(node.flat)):
-            by_number[node.flat] = arrays.decode(block, node.type, num_rows)
-    for place, root in zip(places, roots, strict=True):
-        batch.put(place, assemble(root, by_number))
+            decoded[node.flat] = arrays.decode(block, node.type, num_rows)
+    return decoded
 
 
 def monolithic_header(pages: EncodedPages, num_columns: int) -> bytes:

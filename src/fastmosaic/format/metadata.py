@@ -99,20 +99,17 @@ class Footer:
         ) = cls.LAYOUT.unpack(tail[-cls.SIZE :])
         if magic != MAGIC:
             raise CorruptFileError("not a Mosaic file: it does not end in 'MOSA'")
-        if version not in (VERSION, VERSION_WITH_FLAGS):
-            raise UnsupportedError(
-                f"file format version {version} at offset {file_size - 7}; "
-                f"this package reads {VERSION} and {VERSION_WITH_FLAGS}"
-            )
         unknown = flags & _INCOMPATIBLE & ~_KNOWN
         if unknown:
             raise UnsupportedError(
                 f"the file has features {unknown:#06x} (at offset {file_size - 6}) that this "
                 "package does not know"
             )
-        if (version == VERSION_WITH_FLAGS) != bool(flags & _INCOMPATIBLE):
-            raise CorruptFileError(
-                f"file format version {version} at offset {file_size - 7} with flags {flags:#06x}"
+        expected = VERSION_WITH_FLAGS if flags & _INCOMPATIBLE else VERSION
+        if version != expected:
+            raise UnsupportedError(
+                f"file format version {version} at offset {file_size - 7}; "
+                f"this package reads {expected} with flags {flags:#06x}"
             )
         if compression not in (Compression.NONE, Compression.ZSTD):
             raise UnsupportedError(
