@@ -1,6 +1,7 @@
 """The end of a file: footer, row group index, statistics; damaged and hostile."""
 
 import json
+from dataclasses import replace
 from datetime import date, time
 from decimal import Decimal
 
@@ -14,6 +15,7 @@ from fastmosaic.errors import CorruptFileError, UnsupportedError
 from fastmosaic.format._index import walk_index, walk_statistics
 from fastmosaic.format.bucket import Layout
 from fastmosaic.format.metadata import (
+    ARRAY_BLOCKS,
     Bucket,
     ColumnStatistics,
     FileMetaData,
@@ -45,8 +47,15 @@ def test_a_footer_comes_back():
     assert Footer.decode(changed(24, b"\0"), FILE_SIZE).compression == Compression.NONE
 
 
-def test_reserved_bytes_of_a_footer_do_not_count():
-    assert Footer.decode(changed(26, b"\xff\xff"), FILE_SIZE) == FOOTER
+def test_flags_of_a_footer_that_a_reader_may_ignore():
+    assert Footer.decode(changed(26, b"\0\xff"), FILE_SIZE) == replace(FOOTER, flags=0xFF)
+
+
+def test_a_footer_with_flags_that_a_reader_must_know():
+    footer = replace(FOOTER, flags=ARRAY_BLOCKS | 1)
+    assert footer.encode() == changed(25, b"\2\1\1")
+    assert Footer.decode(footer.encode(), FILE_SIZE) == footer
+    assert (FOOTER.version, footer.version) == (1, 2)
 
 
 def test_a_footer_at_the_edges_of_its_file():
@@ -64,6 +73,8 @@ def test_a_footer_at_the_edges_of_its_file():
         (bytes(32), FILE_SIZE, CorruptFileError, "it does not end in 'MOSA'"),
         (changed(25, b"\0"), FILE_SIZE, UnsupportedError, "version 0 at offset 1093; .* reads 1"),
         (changed(25, b"\2"), FILE_SIZE, UnsupportedError, "version 2 at offset 1093; .* reads 1"),
+        (changed(25, b"\1\1"), FILE_SIZE, UnsupportedError, "version 1 .* with flags 0x0100"),
+        (changed(25, b"\2\3"), FILE_SIZE, UnsupportedError, "features 0x0200 .at offset 1094."),
         (
             changed(24, b"\2"),
             FILE_SIZE,
