@@ -8,6 +8,7 @@ from decimal import Decimal
 import array_reference
 import mosaic
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 import reference
 from hypothesis import given, strategies as st
@@ -15,7 +16,9 @@ from reference import sized, uv
 from strategies import FLAT_TYPES, assert_same, list_types, tables, write_options
 
 import fastmosaic as fm
-from fastmosaic.format.types import ColumnType
+from fastmosaic.format._decode import Pages
+from fastmosaic.format._encode import Columns, encode
+from fastmosaic.format.types import ColumnType, Kind
 
 REFUSED = (fm.CorruptFileError, fm.UnsupportedError)
 
@@ -103,6 +106,32 @@ def test_the_bytes_are_those_of_the_oracle(element, data, compression, threshold
     assert_same(pa.Table.from_batches(decoded, schema), table)
 
 
+def test_kernels_keep_blocks_and_values_apart():
+    kinds = bytes([Kind.ARRAY_BLOCK, Kind.INT8])
+    columns = Columns(
+        pa.record_batch({"x": pa.array([1], pa.int32()), "y": pa.array([7], pa.int8())})
+    )
+    encoded = encode([columns], [0, 1], kinds, bytes(2), 0, 0)
+    assert encoded.page(0) is None
+    encoded.put_block(0, b"block")
+    assert bytes(encoded.page(0)) == bytes([reference.PLAIN, 0, 5]) + b"block"
+    for flat in (0, 1):
+        with pytest.raises(ValueError, match=f"a block of 3 bytes for column {flat}"):
+            encoded.put_block(flat, b"two")
+    with pytest.raises(IndexError):
+        encoded.put_block(2, b"block")
+
+    pages = Pages.from_monolithic(encoded.monolithic(b""), 0, kinds, [9, 1], 2)
+    assert (bytes(pages.block(0)), pages.num_rows(0)) == (b"block", 9)
+    assert pages.decode([1], [pa.int8()])[0].to_pylist() == [7]
+    with pytest.raises(ValueError, match="column 1 has no array data block"):
+        pages.block(1)
+    with pytest.raises(ValueError, match="column 0 is an array data block"):
+        pages.decode([0], [pa.int32()])
+    with pytest.raises(ValueError, match="kind 10"):
+        encode([columns], [0], bytes([Kind.NESTED]), b"\0", 0, 0)
+
+
 # Both layouts
 
 
@@ -136,6 +165,8 @@ def test_some_columns_and_rows(compression, threshold, rows):
             assert_same(file.read(columns), MIXED.select(columns))
         some = file.read(["numbers"], filters=[("id", ">=", 5)])
         assert some["numbers"].to_pylist() == [[None], [9]]
+        some = file.read(["id"], filters=pc.field("numbers").is_null())
+        assert some["id"].to_pylist() == [2]
         assert file.read_row_group(0, ["texts"])["texts"].to_pylist()[:2] == [["a", "é"], None]
         batches = list(file.iter_batches(3, columns=["numbers"]))
         assert [x for batch in batches for x in batch["numbers"].to_pylist()] == LISTS

@@ -57,8 +57,9 @@ class BucketColumns:
         self._schema = schema
         self.positions = schema.bucket_columns(bucket)
         kinds = schema.kinds[self.positions.start : self.positions.stop]
-        # Those that are array data blocks; they have no children.
-        self.blocks = [i for i, kind in enumerate(kinds) if kind == Kind.ARRAY_BLOCK]
+        self.blocks: list[int] = []  # the columns that are array data blocks, without children
+        if Kind.ARRAY_BLOCK in kinds:
+            self.blocks = [i for i, kind in enumerate(kinds) if kind == Kind.ARRAY_BLOCK]
         self._nodes: dict[int, Node] = {}
         children = bytearray()
         index = kinds.find(_NESTED)
