@@ -1,4 +1,4 @@
-"""The Mosaic v1 file format in plain, slow Python: the oracle of the tests.
+"""The Mosaic file format in plain, slow Python: the oracle of the tests.
 
 Written from the specification alone, for obviousness: bit strings are big integers, a column
 is a list with one item a row (None for null), a value is its serialized bytes. Nothing here
@@ -21,7 +21,7 @@ import zstandard
 PLAIN, CONST, DICT, ALL_NULL = range(4)
 NONE, ZSTD = range(2)
 
-Column = list[bytes | None]
+Column = list  # of a value's bytes or None; of an array data block: of lists of elements or None
 
 
 def require(condition: object, message: str) -> None:
@@ -182,9 +182,42 @@ INTEGERS = [pa.int8(), pa.int16(), pa.int32(), pa.int64()]
 SIMPLE = dict(enumerate([pa.bool_(), *INTEGERS, pa.float32(), pa.float64(), pa.date32()]))
 SIMPLE |= {10: pa.string(), 13: pa.binary()}
 WITH_LENGTH = {8: pa.string(), 9: pa.string(), 11: pa.binary(), 12: pa.binary()}
-DECIMAL, TIME, TIMESTAMP, TIMESTAMP_LTZ, ARRAY, MAP = range(14, 20)
+DECIMAL, TIME, TIMESTAMP, TIMESTAMP_LTZ, ARRAY, MAP, ARRAY_BLOCK = range(14, 21)
 PRECISIONS = {"ms": 3, "us": 6, "ns": 9}
 LEGACY_NANOS = [("millis", pa.int64()), ("nanos_of_milli", pa.int32())]
+
+
+class ArrayBlock(pa.ExtensionType):
+    """Stands, here only, for a list column that is stored as an array data block."""
+
+    def __init__(self, lists: pa.DataType) -> None:
+        super().__init__(lists, "array_block")
+
+    def __arrow_ext_serialize__(self) -> bytes:
+        return b""
+
+    @classmethod
+    def __arrow_ext_deserialize__(cls, lists: pa.DataType, serialized: bytes) -> "ArrayBlock":
+        return cls(lists)
+
+
+def is_block(arrow: pa.DataType) -> bool:
+    return isinstance(arrow, ArrayBlock)
+
+
+def as_block(arrow: pa.DataType) -> pa.DataType:
+    """Lists of scalars become blocks."""
+    return (
+        ArrayBlock(arrow) if pa.types.is_list(arrow) and not is_nested(arrow.value_type) else arrow
+    )
+
+
+def in_block(lists: pa.Array) -> pa.Array:
+    return pa.ExtensionArray.from_storage(ArrayBlock(lists.type), lists)
+
+
+def without_block(field: pa.Field) -> pa.Field:
+    return field.with_type(field.type.storage_type) if is_block(field.type) else field
 
 
 def is_text(arrow: pa.DataType) -> bool:
@@ -227,6 +260,8 @@ def encode_parameters(arrow: pa.DataType) -> tuple[int, bytes]:
     if pa.types.is_map(arrow):
         entries = sized(arrow.field(0).name.encode())
         return MAP, entries + encode_named(arrow.key_field) + encode_named(arrow.item_field)
+    if is_block(arrow):
+        return ARRAY_BLOCK, encode_named(arrow.storage_type.value_field)
     raise ValueError(f"unsupported type {arrow}")
 
 
@@ -264,6 +299,10 @@ def read_parameters(stream: BytesIO, type_id: int) -> pa.DataType:
         return pa.timestamp(unit, zone or None)
     if type_id == ARRAY:
         return pa.list_(read_named(stream))
+    if type_id == ARRAY_BLOCK:
+        element = read_named(stream)
+        require(not is_nested(element.type), "an array data block of lists or maps")
+        return ArrayBlock(pa.list_(element))
     if type_id == MAP:
         read_sized(stream)  # the name of the entries, which pyarrow cannot set
         return pa.map_(read_named(stream), read_named(stream))
@@ -272,7 +311,9 @@ def read_parameters(stream: BytesIO, type_id: int) -> pa.DataType:
 
 def read_named(stream: BytesIO) -> pa.Field:
     name = read_sized(stream).decode()
-    return read_type(stream, name)
+    field = read_type(stream, name)
+    require(not is_block(field.type), "an array data block inside a list or map")
+    return field
 
 
 # --- §5 Values -------------------------------------------------------------------------------
@@ -344,15 +385,86 @@ def storage(array: pa.Array) -> list:
 
 
 def serialize(array: pa.Array) -> Column:
+    if is_block(array.type):
+        return block_cells(array.storage)
     return [None if row is None else encode_value(row, array.type) for row in storage(array)]
 
 
 def deserialize(column: Column, arrow: pa.DataType) -> pa.Array:
+    if is_block(arrow):
+        return lists_of_cells(column, arrow.storage_type)
     rows = [None if value is None else decode_value(value, arrow) for value in column]
     array = pa.array(rows, stored_as(arrow)).view(arrow)
     if pa.types.is_string(arrow):
         array.validate(full=True)  # `view` lets any bytes pass as UTF-8
     return array
+
+
+# --- Type 20: arrays in data blocks ----------------------------------------------------------
+
+
+def block_form(element: pa.DataType) -> str | int:
+    """How `array_reference` calls the elements."""
+    if pa.types.is_boolean(element):
+        return "bool"
+    if pa.types.is_decimal(element):
+        return 8 if element.precision <= 18 else 16
+    return "binary" if is_text(element) else element.bit_width // 8
+
+
+def block_cells(lists: pa.Array) -> Column:
+    form = block_form(lists.type.value_type)
+
+    def element(stored: object) -> bytes | bool | None:
+        if stored is None or isinstance(stored, bool):
+            return stored
+        if isinstance(stored, bytes):  # a decimal has 16, little-endian
+            return stored if form == "binary" else stored[:form]
+        return stored.to_bytes(form, "little", signed=True)
+
+    lengths, values = flatten(lists)
+    elements = map(element, storage(values))
+    return [
+        None if length is None else [next(elements) for _ in range(length)]
+        for length in lengths.to_pylist()
+    ]
+
+
+def lists_of_cells(cells: Column, lists: pa.DataType) -> pa.Array:
+    arrow = lists.value_type
+
+    def stored(element: bytes | bool | None) -> object:
+        if element is None or isinstance(element, bool) or is_text(arrow):
+            return element
+        number = int.from_bytes(element, "little", signed=True)
+        is_decimal = pa.types.is_decimal(arrow)
+        return number.to_bytes(16, "little", signed=True) if is_decimal else number
+
+    lengths = pa.array([None if cell is None else len(cell) for cell in cells], pa.int32())
+    elements = pa.array([stored(e) for cell in cells for e in cell or []], stored_as(arrow))
+    values = elements.view(arrow)
+    if pa.types.is_string(arrow):
+        values.validate(full=True)
+    return unflatten(lists, iter([lengths, values]))
+
+
+def encode_block(cells: Column, arrow: ArrayBlock) -> bytes:
+    """The data of the page."""
+    import array_reference  # which is built on this module
+
+    block = array_reference.encode(cells, block_form(arrow.storage_type.value_type))
+    return sized(array_reference.with_checksum(block))
+
+
+def read_block_page(stream: BytesIO, arrow: ArrayBlock, num_rows: int) -> Column:
+    import array_reference
+
+    data = read_sized(stream)
+    block = data[:-4]
+    require(data == array_reference.with_checksum(block), "checksum of an array data block")
+    cells = array_reference.decode(block, block_form(arrow.storage_type.value_type))
+    require(len(cells) == num_rows, "an array data block of other rows")
+    return cells
 
 
 # --- §3.2 Schema block -----------------------------------------------------------------------
@@ -534,7 +646,12 @@ def read_table(stream: BytesIO, encoding: int, arrow: pa.DataType) -> list[bytes
     return [read_value(stream, arrow)] if encoding == CONST else []
 
 
-def read_nulls(stream: BytesIO, encoding: int, has_nulls: int, num_rows: int) -> list[bool]:
+def read_nulls(
+    stream: BytesIO, encoding: int, has_nulls: int, num_rows: int, arrow: pa.DataType
+) -> list[bool]:
+    if is_block(arrow):
+        sound = encoding == ALL_NULL or (encoding == PLAIN and not has_nulls)
+        require(sound, "an array data block that is encoded, or has a bitmap")
     if has_nulls and encoding != ALL_NULL:
         return [bit == 1 for bit in read_bits(stream, 1, num_rows)]
     return [encoding == ALL_NULL] * num_rows
@@ -545,6 +662,8 @@ def read_data(
 ) -> Column:
     """The column: values where `nulls` is false."""
     count = nulls.count(False)
+    if encoding == PLAIN and is_block(arrow):
+        return read_block_page(stream, arrow, len(nulls))
     if encoding == PLAIN:
         values = iter([read_value(stream, arrow) for _ in range(count)])
     elif encoding == DICT:
@@ -591,7 +710,8 @@ def decode_monolithic(
         for i, encoding in enumerate(encodings):
             if encoding == section:
                 tables[i] = read_table(stream, encoding, types[i])
-    nulls = [read_nulls(stream, *flags) for flags in zip(encodings, has_nulls, rows, strict=True)]
+    flags = zip(encodings, has_nulls, rows, types, strict=True)
+    nulls = [read_nulls(stream, *one) for one in flags]
     parts = zip(encodings, types, tables, nulls, strict=True)
     return [read_data(stream, *column) for column in parts]
 
@@ -641,7 +761,7 @@ def decode_page(content: bytes, arrow: pa.DataType, num_rows: int) -> Column:
     encoding, flags = take(stream, 2)
     require(encoding in (PLAIN, CONST, DICT), f"unsupported encoding {encoding}")
     entries = read_table(stream, encoding, arrow)
-    nulls = read_nulls(stream, encoding, flags & 1, num_rows)
+    nulls = read_nulls(stream, encoding, flags & 1, num_rows, arrow)
     return read_data(stream, encoding, arrow, entries, nulls)
 
 
@@ -717,7 +837,8 @@ def statistics(position: int, column: Column, arrow: pa.DataType) -> Statistics:
             return struct.unpack(">f" if arrow == pa.float32() else ">d", value)[0]
         return read_sized(BytesIO(value)) if is_text(arrow) else int.from_bytes(value, signed=True)
 
-    supported = arrow == pa.string() or (not is_nested(arrow) and width(arrow))
+    is_scalar = not is_nested(arrow) and not is_block(arrow)
+    supported = arrow == pa.string() or (is_scalar and width(arrow))
     require(supported, f"no statistics of {arrow}")
     values = [value for value in column if value is not None]
     low, high = min(values, key=key, default=b""), max(values, key=key, default=b"")
@@ -745,6 +866,7 @@ def read_row_group(stream: BytesIO, types: list[pa.DataType]) -> RowGroup:
         position, null_count, low, high = read_uv(stream), read_uv(stream), b"", b""
         require(position < len(types) and null_count <= num_rows, "corrupt statistics")
         if null_count < num_rows:
+            require(not is_block(types[position]), "statistics of arrays")
             low, high = (read_value(stream, types[position]) for _ in range(2))
         stats.append(Statistics(position, null_count, low, high))
     return RowGroup(num_rows, buckets, stats)
@@ -753,10 +875,11 @@ def read_row_group(stream: BytesIO, types: list[pa.DataType]) -> RowGroup:
 # --- §2, §10, §13 Files ----------------------------------------------------------------------
 
 FOOTER = struct.Struct(">QQIIBBH4s")
+HAS_BLOCKS = 0x0100  # a flag of the footer; from this one on, a reader must know them
 
 
 class Options(NamedTuple):
-    """Those of release 0.2.0."""
+    """Those of release 0.2.0, and the layout of arrays."""
 
     compression: int = ZSTD
     zstd_level: int = 1
@@ -766,6 +889,7 @@ class Options(NamedTuple):
     max_dict_entries: int = 255
     stats_columns: Sequence[str] = ()
     page_size_threshold: int = 32768
+    array_layout: str = "columns"
 
 
 def encode_file(batches: Iterable[pa.RecordBatch], schema: pa.Schema, **options: object) -> bytes:
@@ -774,11 +898,17 @@ def encode_file(batches: Iterable[pa.RecordBatch], schema: pa.Schema, **options:
     num_buckets = count_buckets(chosen.num_buckets or 100, len(schema))
     buckets = bucket_columns(len(schema), num_buckets)
     by_name = sort_columns(schema.names)
+    convert = as_block if chosen.array_layout == "block" else lambda arrow: arrow
+    stored = pa.schema([field.with_type(convert(field.type)) for field in schema])
+    flags = HAS_BLOCKS if any(map(is_block, stored.types)) else 0
     stats_positions = sorted(by_name.index(schema.names.index(n)) for n in chosen.stats_columns)
 
     out, groups = b"", []
     for members in cut_row_groups(batches, buckets, chosen.row_group_max_size):
         columns = [pa.concat_arrays([batch.column(i) for batch in members]) for i in by_name]
+        columns = [
+            in_block(column) if is_block(convert(column.type)) else column for column in columns
+        ]
         entries = []
         for bucket_id, positions in enumerate(buckets):
             if positions:
@@ -788,14 +918,15 @@ def encode_file(batches: Iterable[pa.RecordBatch], schema: pa.Schema, **options:
         stats = [statistics(p, serialize(columns[p]), columns[p].type) for p in stats_positions]
         groups.append(RowGroup(sum(batch.num_rows for batch in members), entries, stats))
 
-    body = encode_schema(schema, num_buckets)
+    body = encode_schema(stored, num_buckets)
     schema_offset = len(out)
     out += struct.pack(">I", len(body))
     out += compress(body, chosen.zstd_level) if chosen.compression == ZSTD else body
     index_offset = len(out)
     out += b"".join(map(encode_row_group, groups))
     counts = num_buckets, len(groups), chosen.compression
-    return out + FOOTER.pack(index_offset, schema_offset, *counts, 1, 0, b"MOSA")
+    version = 2 if flags else 1
+    return out + FOOTER.pack(index_offset, schema_offset, *counts, version, flags, b"MOSA")
 
 
 def cut_row_groups(
@@ -825,6 +956,11 @@ def encode_bucket(columns: list[pa.Array], options: Options) -> tuple[bytes, int
     pages = []
     types = flatten_types(column.type for column in columns)
     for column, arrow in zip(flatten_columns(columns), types, strict=True):
+        if is_block(arrow):
+            is_null = all(cell is None for cell in column)
+            data = b"" if is_null else encode_block(column, arrow)
+            pages.append(Page(ALL_NULL if is_null else PLAIN, len(column), b"", b"", data))
+            continue
         limits = options.max_dict_entries, options.max_dict_total_bytes
         encoding = choose_encoding(column, *limits, width(arrow) in (None, 12))
         pages.append(encode_page(column, encoding))
@@ -848,8 +984,11 @@ class File(NamedTuple):
 def open_file(data: bytes) -> File:
     require(len(data) >= 32 and data[-4:] == b"MOSA", "not a Mosaic file")
     footer = FOOTER.unpack(data[-32:])
-    index_offset, schema_offset, num_buckets, num_groups, compression, version, *_ = footer
-    require(version == 1 and compression in (NONE, ZSTD), "unsupported version or compression")
+    index_offset, schema_offset, num_buckets, num_groups, compression, version, flags, _ = footer
+    required = flags & 0xFF00
+    require(required in (0, HAS_BLOCKS), "unknown features")
+    require(version == (2 if required else 1), "unsupported version")
+    require(compression in (NONE, ZSTD), "unsupported compression")
     require(schema_offset + 4 <= index_offset <= len(data) - 32, "corrupted footer offsets")
     body = data[schema_offset + 4 : index_offset]
     if compression == ZSTD:
@@ -858,6 +997,7 @@ def open_file(data: bytes) -> File:
     require(schema.num_buckets == num_buckets, "footer and schema differ in buckets")
     index = BytesIO(data[index_offset:-32])
     types = [field.type for field in schema.fields]
+    require(required or not any(map(is_block, types)), "array data blocks without their flag")
     groups = [read_row_group(index, types) for _ in range(num_groups)]
     require(not index.read(), "trailing bytes in the index")
     for bucket in chain(*(group.buckets for group in groups)):
@@ -874,7 +1014,7 @@ def bucket_types(schema: Schema) -> list[list[pa.DataType]]:
 def decode_file(data: bytes) -> tuple[pa.Schema, list[pa.RecordBatch]]:
     """The schema, and one batch a row group."""
     file = open_file(data)
-    schema = pa.schema([file.schema.fields[position] for position in file.schema.order])
+    schema = pa.schema([without_block(file.schema.fields[i]) for i in file.schema.order])
     batches = []
     for group in file.groups:
         columns: list[pa.Array] = []

@@ -19,6 +19,7 @@ WRITER_OPTIONS = {
     "num_buckets": 100,
     "max_dict_entries": 255,
     "max_dict_total_bytes": 32768,
+    "array_layout": "columns",
     "page_size_threshold": None,
     "checksum": True,
     "annex": True,

@@ -14,7 +14,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import fastmosaic as fm
-from bench import floor, measure, report, tables
+from bench import arrays, floor, measure, report, tables
 from bench.contenders import CONTENDERS, OURS, REFERENCE, Contender, Feather
 from bench.plan import (
     FILTER,
@@ -215,3 +215,10 @@ def test_sensor_is_mostly_small_and_null() -> None:
     assert sum(count == 200 for count in nulls) == 90
     assert sum(nulls) / (500 * 200) == pytest.approx(0.6, abs=0.03)
     assert table.column_names == sorted(table.column_names)
+
+
+def test_lists_are_measured_in_both_layouts(monkeypatch) -> None:
+    for name, value in {"ROWS": 2000, "VECTORS": 10, "RUNS": 1}.items():
+        monkeypatch.setattr(arrays, name, value)
+    _, _, *lines = arrays.table_of_results().splitlines()
+    assert [line.split(" | ")[2] for line in lines] == ["columns", "block"] * len(arrays.CASES)

@@ -61,6 +61,8 @@ FILES = {
     "nested": encoded(NESTED, compression=0, num_buckets=1),
     "nested_paged": encoded(NESTED, num_buckets=1, page_size_threshold=1),
     "statistics": encoded(SCALARS, SCALARS.slice(3), compression=0, num_buckets=1, **STATISTICS),
+    "blocks": encoded(NESTED, compression=0, num_buckets=1, array_layout="block"),
+    "blocks_paged": encoded(NESTED, page_size_threshold=1, array_layout="block"),
     "names": encoded(MANY_NAMES, compression=0, num_buckets=1),
 }
 every_layout = pytest.mark.parametrize("data", FILES.values(), ids=FILES)

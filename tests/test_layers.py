@@ -24,7 +24,7 @@ LAYERS = [
     },
     {"format.wire"},
     {"array_block", "format.types"},
-    {"format.annex", "format.attached", "format.names"},
+    {"format.annex", "format.arrays", "format.attached", "format.names"},
     {"format.schema"},
     {"format.nested"},
     {"format.bucket"},

@@ -235,7 +235,7 @@ def test_corrupt(body, message):
     ("body", "message"),
     [
         (body_of(start=b"\1\2"), "unknown encoding of column names: 2"),
-        (body_of((0, b"a", b"\x14\1")), "unknown type 20 at offset 6"),
+        (body_of((0, b"a", b"\x15\1")), "unknown type 21 at offset 6"),
         (body_of((0, b"a", b"\x12\1\1e\xff\1")), "unknown type 255 at offset 10"),
         (body_of((0, b"a", b"\x12\1\1e" + DEEPEST)), "nested more than 64 deep"),
         (body_of((0, b"a", b"\x12\1\0" * 200_000 + b"\1\1")), "nested more than 64 deep"),

@@ -164,7 +164,7 @@ def test_every_truncation_of_a_descriptor_is_corrupt(arrow):
 @pytest.mark.parametrize(
     ("descriptor", "error", "message"),
     [
-        (b"\x14\1", UnsupportedError, "unknown type 20 at offset 0"),
+        (b"\x15\1", UnsupportedError, "unknown type 21 at offset 0"),
         (LIST + b"\xff\1", UnsupportedError, "unknown type 255 at offset 3"),
         (b"\3\1\0", CorruptFileError, "1 bytes follow a type descriptor"),
         (b"\x0e\1\0\0", CorruptFileError, "decimal precision 0 is not in 1..38"),

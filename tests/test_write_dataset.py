@@ -546,12 +546,19 @@ def test_options_are_those_of_the_writer():
         {"page_size_threshold": 0},
         {"max_dict_entries": 1},
         {"max_dict_total_bytes": 1},
+        {"array_layout": "block"},
         {"use_threads": False},
     ],
     ids=str,
 )
 def test_options_reach_the_files(tmp_path, options):
-    table = pa.table({"a": [n % 10 for n in range(1000)], "b": ["text"] * 999 + ["other"]})
+    table = pa.table(
+        {
+            "a": [n % 10 for n in range(1000)],
+            "b": ["text"] * 999 + ["other"],
+            "c": [[n] for n in range(1000)],
+        }
+    )
     (file,) = write_dataset(table, tmp_path, **options).files
     sink = pa.BufferOutputStream()
     fm.write_table(table, sink, **options)

@@ -105,6 +105,7 @@ def write_table(
     page_size_threshold: int | None = None,
     max_dict_entries: int = DEFAULT_MAX_DICT_ENTRIES,
     max_dict_total_bytes: int = DEFAULT_MAX_DICT_BYTES,
+    array_layout: str = "columns",
     use_threads: bool = True,
     filesystem: object = None,
 ) -> None:
@@ -133,6 +134,7 @@ def write_table(
         page_size_threshold=page_size_threshold,
         max_dict_entries=max_dict_entries,
         max_dict_total_bytes=max_dict_total_bytes,
+        array_layout=array_layout,
         use_threads=use_threads,
         filesystem=filesystem,
     ) as writer:

@@ -102,6 +102,7 @@ def write_dataset(
     page_size_threshold: int | None = None,
     max_dict_entries: int = DEFAULT_MAX_DICT_ENTRIES,
     max_dict_total_bytes: int = DEFAULT_MAX_DICT_BYTES,
+    array_layout: str = "columns",
     use_threads: bool = True,
     filesystem: object = None,
 ) -> WriteReport:
@@ -141,7 +142,7 @@ def write_dataset(
         Called with a `WriteProgress` after each batch. If it raises, nothing is written.
     compression, compression_level, checksum, annex, write_statistics, use_dictionary, \
 row_group_size, row_group_bytes, num_buckets, page_size_threshold, max_dict_entries, \
-max_dict_total_bytes, use_threads
+max_dict_total_bytes, array_layout, use_threads
         As for `MosaicWriter`, which writes the files.
     filesystem : pyarrow or fsspec filesystem, optional
         Where the path `base_dir` is.
@@ -192,6 +193,7 @@ max_dict_total_bytes, use_threads
             page_size_threshold=page_size_threshold,
             max_dict_entries=max_dict_entries,
             max_dict_total_bytes=max_dict_total_bytes,
+            array_layout=array_layout,
             use_threads=use_threads,
             filesystem=place,
         )

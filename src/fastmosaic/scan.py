@@ -208,7 +208,7 @@ class Scanner:
             part = task.part
             try:
                 pages, numbers = self._pages(task)
-                budget.spend(pages.expansion(numbers))
+                budget.spend(buckets.expansion(pages, numbers, part.columns, part.wanted))
                 batch = batches[task.group]
                 buckets.decode(pages, numbers, part.columns, part.wanted, batch, part.places)
             except MosaicError as error:
@@ -280,7 +280,7 @@ class _Budget:
         self._left -= size
         if self._left < 0:
             raise CorruptFileError(
-                "constant columns would expand beyond what the bytes of the file can justify; "
+                "constant columns or arrays would expand beyond what the bytes of the file can justify; "
                 "if it can be trusted, read fewer columns or row groups at a time"
             )
 

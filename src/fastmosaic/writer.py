@@ -16,7 +16,7 @@ import pyarrow as pa
 from . import layout
 from .conform import Conformer, stored_schema
 from .errors import ColumnNotFoundError, UnsupportedError
-from .format import attached
+from .format import arrays, attached
 from .format._array import crc32c
 from .format._encode import ColumnFault, Columns, encode
 from .format.annex import Annex, BlockChecksums, Checksums
@@ -111,6 +111,10 @@ class MosaicWriter:
         By default each bucket gets the layout that costs less, on disk and in projected reads.
     max_dict_entries, max_dict_total_bytes : int
         A column with more distinct values, or more bytes of them, gets no dictionary.
+    array_layout : {"columns", "block"}
+        How lists of scalars are stored: as a column of lengths and one of elements, or as one
+        array data block, as in Kudu, of at most 65,535 elements a list. The Apache reader does not
+        know blocks, and refuses a file that has some.
     use_threads : bool
         Whether buckets are encoded on all cores. The file is the same either way.
     filesystem : pyarrow or fsspec filesystem, optional
@@ -144,6 +148,7 @@ class MosaicWriter:
         page_size_threshold: int | None = None,
         max_dict_entries: int = DEFAULT_MAX_DICT_ENTRIES,
         max_dict_total_bytes: int = DEFAULT_MAX_DICT_BYTES,
+        array_layout: str = "columns",
         use_threads: bool = True,
         filesystem: object = None,
     ) -> None:
@@ -164,6 +169,10 @@ class MosaicWriter:
             compression_level is None or -131072 <= compression_level <= 22,
             "compression_level must be -131072 to 22",
         )
+        _require(
+            array_layout in ("columns", "block"),
+            f"array_layout is 'columns' or 'block', not {array_layout!r}",
+        )
         self._level = DEFAULT_LEVEL if compression_level is None else compression_level
         self._schema_level = (
             DEFAULT_SCHEMA_LEVEL if compression_level is None else compression_level
@@ -182,7 +191,7 @@ class MosaicWriter:
         as_it_is = self._stored is schema
         self._attached = None if as_it_is or not annex else attached.encode(schema)
         self._conformer = Conformer(self._stored)
-        self._block = SchemaBlock.from_arrow(self._stored, num_buckets)
+        self._block = SchemaBlock.from_arrow(self._stored, num_buckets, array_layout == "block")
         self._statistics = self._named("write_statistics", write_statistics)
         for position in self._statistics:
             column_type = self._block.column_type(position)
@@ -245,10 +254,15 @@ class MosaicWriter:
                     owners.append(position)
                     arrays.append(len(kinds))
                     kinds.append(columns.kinds[child.flat])
+            for flat in columns.blocks:
+                # Their elements are no flat column, but count for the size of a row group.
+                self._nested.append(columns.positions[flat])
+                kinds.append(columns.node(flat).type.children[0].kind)
             allowed = bytes(position in dictionary for position in owners)
             self._buckets.append(_BucketPlan(columns, owners, arrays, allowed))
             self._bitmap_bytes += -(-columns.num_columns // 8)
-        self._kinds = bytes(kinds).replace(bytes([Kind.NESTED]), bytes([Kind.INT32]))
+        lengths = bytes([Kind.NESTED, Kind.ARRAY_BLOCK])
+        self._kinds = bytes(kinds).translate(bytes.maketrans(lengths, bytes([Kind.INT32] * 2)))
 
     def write(self, data: pa.Table | pa.RecordBatch) -> None:
         """Write a table or a record batch."""
@@ -383,6 +397,10 @@ class MosaicWriter:
         except ColumnFault as fault:
             name = self._block.name(plan.owners[fault.column])
             raise ValueError(f"column {name!r}: {fault}") from None
+        for flat in plan.columns.blocks:
+            block = self._encode_block(plan.owners[flat])
+            if block is not None:
+                pages.put_block(flat, block)
         if self._compression == Compression.NONE:
             data = encode_monolithic(pages, num_columns)
             return data, len(data), len(data)
@@ -399,10 +417,22 @@ class MosaicWriter:
                 return compressed, len(data), len(data)
         return paged, 0, pages.sizes()[2]
 
+    def _encode_block(self, position: int) -> bytes | None:
+        """The array data block of a column, unless it is null altogether."""
+        try:
+            return arrays.encode(self._chunks(position), self._block.column_type(position))
+        except (UnsupportedError, ValueError) as error:
+            error.args = (f"column {self._block.name(position)!r}: {error}",)
+            raise
+
     def _measure(self, position: int) -> Statistic:
-        index = self._index_of[position]
-        column = pa.chunked_array([pending.batch.column(index) for pending in self._pending])
+        column = pa.chunked_array(self._chunks(position))
         return measure(position, self._block.column_type(position), column)
+
+    def _chunks(self, position: int) -> list[pa.Array]:
+        """A column of the row group at hand."""
+        index = self._index_of[position]
+        return [pending.batch.column(index) for pending in self._pending]
 
     def estimated_file_size(self) -> int:
         """What the file would come to if it were closed now, by the ratio seen so far."""
@@ -455,7 +485,7 @@ class MosaicWriter:
                 self._block.num_buckets,
                 len(self._row_groups),
                 self._compression,
-                Flag.ANNEX if self._annex else 0,
+                self._flags(),
             ).encode()
             if self._annex:
                 annex = replace(annex, checksums=Checksums.of(index, footer))
@@ -464,6 +494,11 @@ class MosaicWriter:
                 self._sink.write(part)
             self._sink.commit()
         self._closed = True
+
+    def _flags(self) -> int:
+        """The features of the file, for its footer."""
+        blocks = Flag.ARRAY_BLOCKS if Kind.ARRAY_BLOCK in self._block.kinds else 0
+        return blocks | (Flag.ANNEX if self._annex else 0)
 
     def abandon(self) -> None:
         """Give the file up: nothing appears under its name."""

@@ -12,7 +12,7 @@ from libc.string cimport memcpy, memset
 
 from fastmosaic.format._arrow cimport ArrowArray
 from fastmosaic.format._wire cimport (
-    ALL_NULL, BINARY, BOOL, CONST, DECIMAL64, DECIMAL128, DICT, INT8, INT16, INT32, INT64,
+    ALL_NULL, ARRAY_BLOCK, BINARY, BOOL, CONST, DECIMAL64, DECIMAL128, DICT, INT8, INT16, INT32, INT64,
     NUM_KINDS, PLAIN, STRING, TIMESTAMP_NS, Reader, bit_width, fm_bits, fm_copy, fm_is_ascii,
     fm_load16, fm_load32, fm_load64, fm_popcount64, fm_store16, fm_store32, fm_store64, fm_swap16, fm_swap32, fm_swap64,
     is_utf8, left, skip_values, uint16_t, uint32_t, uint64_t, varint, width_of,
@@ -20,6 +20,7 @@ from fastmosaic.format._wire cimport (
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_FromStringAndSize
+from cpython.memoryview cimport PyMemoryView_FromMemory
 
 import pyarrow as pa
 
@@ -43,6 +44,7 @@ cdef enum Fault:
     BAD_ENTRIES
     BAD_INDEX
     BAD_ENCODING
+    BAD_BLOCK
     BAD_UTF8
     BAD_DECIMAL
     BAD_NANOS
@@ -57,6 +59,7 @@ _FACTS = (
     "a dictionary declares more entries than it has bytes, or than there are rows",
     "a dictionary index has no entry",
     "unknown encoding",
+    "an array data block has an encoding of its own, or a null bitmap beside it",
     "a string is not UTF-8",
     "a decimal is longer than 16 bytes",
     "the nanoseconds of a timestamp are not in 0..999999",
@@ -85,6 +88,14 @@ cdef struct Page:
     const uint8_t* nulls      # bit 1 = null
     const uint8_t* data
     int64_t data_size
+
+
+cdef int check_encoding(Page* page) noexcept nogil:
+    """Whether the kind of column has pages of that encoding."""
+    if page.kind == ARRAY_BLOCK and page.encoding != ALL_NULL:
+        if page.encoding != PLAIN or page.has_nulls:
+            return BAD_BLOCK
+    return FINE
 
 
 cdef int take_meta(Page* page, Reader* reader) noexcept nogil:
@@ -124,7 +135,9 @@ cdef int take_data(Page* page, Reader* reader) noexcept nogil:
     cdef int64_t size
     cdef int fault = FINE
     page.data = reader.at
-    if page.encoding == PLAIN:
+    if page.encoding == PLAIN and page.kind == ARRAY_BLOCK:
+        fault = FINE if skip_values(reader, BINARY, 1) else TRUNCATED
+    elif page.encoding == PLAIN:
         fault = FINE if skip_values(reader, page.kind, page.non_null) else TRUNCATED
     elif page.encoding == DICT:
         size = (page.non_null * bit_width(page.entries) + 7) // 8
@@ -155,6 +168,10 @@ cdef int split(Page* pages, int64_t count, int64_t stop, Reader* reader, int64_t
         pages[i].has_nulls = (nulls[i >> 3] >> (i & 7)) & 1
         if pages[i].encoding == ALL_NULL:
             pages[i].non_null = 0
+        at[0] = i
+        fault = check_encoding(&pages[i])
+        if fault:
+            return fault
     for i in range(count):
         if pages[i].encoding == CONST:
             at[0] = i
@@ -182,7 +199,7 @@ cdef int split(Page* pages, int64_t count, int64_t stop, Reader* reader, int64_t
 
 cdef int open_page(Page* page, Reader* reader) noexcept nogil:
     """Find the parts of the page of one column."""
-    cdef int fault = FINE
+    cdef int fault
     if left(reader) < 2:
         return TRUNCATED
     page.encoding = reader.at[0]
@@ -190,7 +207,8 @@ cdef int open_page(Page* page, Reader* reader) noexcept nogil:
     reader.at += 2
     if page.encoding > DICT:
         return BAD_ENCODING
-    if page.encoding != PLAIN:
+    fault = check_encoding(page)
+    if not fault and page.encoding != PLAIN:
         fault = take_meta(page, reader)
     if not fault:
         fault = take_nulls(page, reader)
@@ -730,7 +748,7 @@ cdef class Pages:
         if self._pages == NULL:
             raise MemoryError
         for i in range(self.count):
-            if kinds[i] >= NUM_KINDS:
+            if kinds[i] >= NUM_KINDS and kinds[i] != ARRAY_BLOCK:
                 raise ValueError(f"kind {kinds[i]}")
             self._pages[i].kind = kinds[i]
             self._pages[i].rows = self._pages[i].non_null = rows[i]
@@ -808,6 +826,25 @@ cdef class Pages:
                     total += page.non_null * page.meta_size
         return total + zeros
 
+    def num_rows(self, Py_ssize_t column):
+        self._check(column)
+        return self._pages[column].rows
+
+    def block(self, Py_ssize_t column):
+        """The array data block of a column, or None if all is null; lives as long as this object."""
+        cdef Reader reader
+        cdef Page* page
+        self._check(column)
+        page = &self._pages[column]
+        if page.kind != ARRAY_BLOCK:
+            raise ValueError(f"column {column} has no array data block")
+        if page.encoding == ALL_NULL:
+            return None
+        reader.at = page.data
+        reader.end = page.data + page.data_size
+        varint(&reader)
+        return PyMemoryView_FromMemory(<char*>reader.at, left(&reader), 0x100)  # PyBUF_READ
+
     def decode(self, columns, types):
         """Arrow arrays of `columns`, of the Arrow `types`."""
         cdef Py_ssize_t k
@@ -830,6 +867,8 @@ cdef class Pages:
             for k in range(count):
                 i = columns[k]
                 self._check(i)
+                if self._pages[i].kind == ARRAY_BLOCK:
+                    raise ValueError(f"column {i} is an array data block")
                 plan[k].page = &self._pages[i]
                 plan[k].array = batch._child(places[k])
             with nogil:

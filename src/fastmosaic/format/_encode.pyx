@@ -6,7 +6,7 @@ as 64-bit integers, strings as pointers and lengths. A first walk looks for a co
 dictionary, and where that is of no use a second one writes the values as they are.
 """
 
-from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t, uintptr_t
+from libc.stdint cimport INT64_MAX, UINT32_MAX, int32_t, int64_t, uint8_t, uintptr_t
 from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcpy, memset
 
@@ -15,7 +15,7 @@ from cpython.memoryview cimport PyMemoryView_FromMemory
 
 from fastmosaic.format._arrow cimport ArrowArray
 from fastmosaic.format._wire cimport (
-    ALL_NULL, BINARY, BOOL, CONST, DECIMAL64, DECIMAL128, DICT, INT8, INT16, INT32, NUM_KINDS,
+    ALL_NULL, ARRAY_BLOCK, BINARY, BOOL, CONST, DECIMAL64, DECIMAL128, DICT, INT8, INT16, INT32, NUM_KINDS,
     PLAIN, STRING, TIMESTAMP_NS, bit_width, fm_bits, fm_copy, fm_ctz64, fm_equal, fm_is_ascii,
     fm_load16, fm_load32, fm_load64, fm_popcount64, fm_store16, fm_store32, fm_store64, fm_swap16, fm_swap32, fm_swap64, is_utf8,
     uint32_t, uint64_t, width_of,
@@ -643,7 +643,7 @@ cdef void put_plain(Walk* walk, uint8_t* at) noexcept nogil:
 cdef int encode_column(ArrowArray** chunks, int64_t num_chunks, int kind, bint use_dictionary,
                        int64_t max_entries, int64_t max_bytes, Dictionary* dictionary,
                        Encoded* out) noexcept nogil:
-    """Encode one column; gives a Fault."""
+    """Encode one column, but for the data block of arrays; gives a Fault."""
     cdef int64_t i, valid = 0
     cdef Value first
     cdef Walk walk
@@ -658,7 +658,7 @@ cdef int encode_column(ArrowArray** chunks, int64_t num_chunks, int kind, bint u
         if fault:
             return fault
     out.encoding = ALL_NULL
-    if valid == 0:
+    if valid == 0 or kind == ARRAY_BLOCK:
         return FINE
     out.has_nulls = valid < out.rows
     out.nulls = (out.rows + 7) // 8 if out.has_nulls else 0
@@ -716,6 +716,23 @@ cdef class EncodedPages:
         if not 0 <= flat < self.count:
             raise IndexError(flat)
         return self._pages[flat].rows
+
+    def put_block(self, Py_ssize_t flat, const uint8_t[::1] block not None):
+        """Let an array data block be the page of a column, which has none so far."""
+        cdef Encoded* page
+        cdef int64_t size = block.shape[0]
+        if not 0 <= flat < self.count:
+            raise IndexError(flat)
+        page = &self._pages[flat]
+        if page.page != NULL or size > UINT32_MAX:
+            raise ValueError(f"a block of {size} bytes for column {flat}")
+        page.page = <uint8_t*>malloc(2 + varint_size(size) + size)
+        if page.page == NULL:
+            raise MemoryError
+        page.encoding = page.page[0] = PLAIN
+        page.page[1] = 0
+        page.data = varint_size(size) + size
+        fm_copy(put_varint(page.page + 2, size), &block[0] if size else NULL, size)
 
     def encodings(self):
         """The encoding of each page, a byte each."""
@@ -821,8 +838,10 @@ def encode(list batches not None, columns, const uint8_t[::1] kinds not None,
         for k in range(num_batches):
             batch = batches[k]
             for i in range(count):
-                if not 0 <= <Py_ssize_t>columns[i] < batch.count or kinds[i] >= NUM_KINDS:
+                if not 0 <= <Py_ssize_t>columns[i] < batch.count:
                     raise IndexError(f"column {columns[i]} of {batch.count}")
+                if kinds[i] >= NUM_KINDS and kinds[i] != ARRAY_BLOCK:
+                    raise ValueError(f"kind {kinds[i]}")
                 chunks[i * num_batches + k] = batch._arrays[<Py_ssize_t>columns[i]]
         with nogil:
             for i in range(count):

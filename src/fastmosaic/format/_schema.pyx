@@ -34,17 +34,19 @@ cdef enum TypeId:
     TIMESTAMP_LTZ = 17
     ARRAY = 18
     MAP = 19
-    NUM_TYPES = 20
+    ARRAY_BLOCK = 20
+    NUM_TYPES = 21
 
 cdef enum Kind:
     INT64 = 4
     TIMESTAMP_NS = 5
     DECIMAL64 = 6
     DECIMAL128 = 7
+    BLOCK = 11
 
 # By type id, numbered as in types.py. DECIMAL and timestamps depend on their precision too.
 cdef uint8_t[NUM_TYPES] KIND_OF = [
-    0, 1, 2, 3, 4, 3, 4, 3, 9, 9, 9, 8, 8, 8, DECIMAL64, 3, INT64, INT64, 10, 10
+    0, 1, 2, 3, 4, 3, 4, 3, 9, 9, 9, 8, 8, 8, DECIMAL64, 3, INT64, INT64, 10, 10, BLOCK
 ]
 
 
@@ -487,7 +489,11 @@ cdef int skip_type(Reader *self) except -1 nogil:
         if kind < 0:
             kind = KIND_OF[type_id]
 
-        if type_id == ARRAY or type_id == MAP:
+        if type_id >= ARRAY:
+            if kind == BLOCK and depth:
+                return corrupt("an array data block of lists or maps", 0, start)
+            if type_id == ARRAY_BLOCK and depth:
+                return unsupported("an array data block inside a list or map", 0, start)
             if depth == MAX_DEPTH:
                 return unsupported("a type that is nested more than {} deep", MAX_DEPTH, start)
             if depth and in_key[depth - 1]:

@@ -112,6 +112,7 @@ cdef enum Kind:
     BINARY = 8
     STRING = 9
     NUM_KINDS = 10
+    ARRAY_BLOCK = 11  # one data block, whatever the number of rows
 
 cdef enum Encoding:
     PLAIN = 0

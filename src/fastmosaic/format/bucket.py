@@ -17,22 +17,26 @@ Paged: the pages one after another, each compressed alone; only with zstd.
     slots: uv page length, zstd frame of the page
 
 A page is u8 encoding, u8 flags (bit 0: has nulls), then its value or entries, null bitmap, data.
+
+The data of a column that is an array data block is uv length, block; it is PLAIN, without a bitmap.
 """
 
 from __future__ import annotations
 
 import struct
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from enum import StrEnum
 from typing import Any
 
 import pyarrow as pa
 
-from ..errors import CorruptFileError, UnsupportedError
-from . import _decode
+from ..errors import CorruptFileError, MosaicError, UnsupportedError
+from . import _decode, arrays
 from ._encode import EncodedPages
-from .nested import BucketColumns, assemble
+from .nested import BucketColumns, Node, assemble
+from .types import Kind
 from .wire import Cursor, compress_each, decompress, decompress_each, put_varint
 
 
@@ -154,6 +158,33 @@ def flat_of(columns: BucketColumns, wanted: Sequence[int]) -> Sequence[int]:
     return [node.flat for index in wanted for node in columns.node(index).walk()]
 
 
+def expansion(
+    pages: _decode.Pages, numbers: Sequence[int], columns: BucketColumns, wanted: Sequence[int]
+) -> int:
+    """Bytes that the `wanted` columns take beyond what the file spells out; see `decode`."""
+    total = pages.expansion(numbers)
+    if columns.blocks:
+        for number, flat in zip(numbers, flat_of(columns, wanted), strict=True):
+            if columns.kinds[flat] != Kind.ARRAY_BLOCK:
+                continue
+            block = pages.block(number)  # without one it is among the columns of nulls
+            if block is not None:
+                with _named(columns.name(flat)):
+                    column_type = columns.node(flat).type
+                    total += arrays.expansion(block, column_type, pages.num_rows(number))
+    return total
+
+
+@contextmanager
+def _named(column: str) -> Iterator[None]:
+    """Let errors of the block say in which column they arose."""
+    try:
+        yield
+    except MosaicError as error:
+        error.args = (f"column {column!r}: {error}",)
+        raise
+
+
 def decode(
     pages: _decode.Pages,
     numbers: Sequence[int],
@@ -167,20 +198,41 @@ def decode(
     `numbers` says which of the `pages` are those of their flat columns, in the order of `flat_of`.
     """
     try:
-        if not columns.num_children:
+        if not columns.num_children and not columns.blocks:
             pages.decode_into(numbers, batch, places)
             return
         roots = [columns.node(index) for index in wanted]
         nodes = [node for root in roots for node in root.walk()]
-        arrays = pages.decode(numbers, [node.arrow for node in nodes])
+        pairs = list(zip(numbers, nodes, strict=True))
+        spread = [pair for pair in pairs if pair[1].type.kind != Kind.ARRAY_BLOCK]
+        decoded = pages.decode([number for number, _ in spread], [node.arrow for _, node in spread])
     except _decode.PageFault as fault:
         flat = flat_of(columns, wanted)[numbers.index(fault.column)]
         raise _corrupt(fault, columns, flat) from fault
     except OverflowError as error:
         raise UnsupportedError(f"{error}; Arrow's offsets end there") from error
-    by_number = {node.flat: column for node, column in zip(nodes, arrays, strict=True)}
+    by_number = {node.flat: column for (_, node), column in zip(spread, decoded, strict=True)}
+    blocks = [pair for pair in pairs if pair[1].type.kind == Kind.ARRAY_BLOCK]
+    by_number |= _decode_blocks(pages, blocks, columns)
     for place, root in zip(places, roots, strict=True):
         batch.put(place, assemble(root, by_number))
+
+
+def _decode_blocks(
+    pages: _decode.Pages, blocks: Sequence[tuple[int, Node]], columns: BucketColumns
+) -> dict[int, pa.Array]:
+    """The lists in the array data blocks of these pages and nodes, by flat column."""
+    decoded = {}
+    zeros = None
+    for number, node in blocks:
+        num_rows, block = pages.num_rows(number), pages.block(number)
+        if block is None:
+            zeros = arrays.make_zeros(num_rows) if zeros is None else zeros
+            decoded[node.flat] = arrays.nulls(node.type, num_rows, zeros)
+            continue
+        with _named(columns.name(node.flat)):
+            decoded[node.flat] = arrays.decode(block, node.type, num_rows)
+    return decoded
 
 
 def monolithic_header(pages: EncodedPages, num_columns: int) -> bytes:

@@ -75,6 +75,10 @@ class Footer:
     LAYOUT: ClassVar = struct.Struct(">QQIIBBH4s")
     SIZE: ClassVar = LAYOUT.size
 
+    @property
+    def version(self) -> int:
+        return VERSION_WITH_FLAGS if self.flags & _INCOMPATIBLE else VERSION
+
     def encode(self) -> bytes:
         return self.LAYOUT.pack(
             self.index_offset,
@@ -280,6 +284,10 @@ class FileMetaData:
         self.annex = annex
         self.index = index
         self._schema = schema
+        if Kind.ARRAY_BLOCK in schema.kinds and not footer.flags & Flag.ARRAY_BLOCKS:
+            raise CorruptFileError(
+                "there are array data blocks, but the footer has no flag for them"
+            )
         try:
             groups, entries = _index.walk_index(
                 index, footer.num_row_groups, footer.num_buckets, schema.kinds, footer.schema_offset

@@ -8,7 +8,7 @@ children, numbered depth first:
     0 id  1 m lengths  2 tags lengths  3 m key  4 m value lengths  5 m value element  6 tags element
 
 A null list has a null length, and neither it nor an empty one has elements; what Arrow may hide
-under a null list is not stored.
+under a null list is not stored. Lists in an array data block are one flat column: see arrays.py.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Node:
     @property
     def arrow(self) -> pa.DataType:
         """The Arrow type of the flat column."""
-        return _LENGTHS if self.type.children else self.type.arrow
+        return _LENGTHS if self.children else self.type.arrow
 
     def walk(self) -> list[Node]:
         """This node and all below it, by number of flat column."""
@@ -51,12 +51,15 @@ class Node:
 class BucketColumns:
     """The columns of one bucket, and their flat columns."""
 
-    __slots__ = ("_nodes", "_schema", "kinds", "num_children", "positions")
+    __slots__ = ("_nodes", "_schema", "blocks", "kinds", "num_children", "positions")
 
     def __init__(self, schema: SchemaBlock, bucket: int) -> None:
         self._schema = schema
         self.positions = schema.bucket_columns(bucket)
         kinds = schema.kinds[self.positions.start : self.positions.stop]
+        self.blocks: list[int] = []  # the columns that are array data blocks, without children
+        if Kind.ARRAY_BLOCK in kinds:
+            self.blocks = [i for i, kind in enumerate(kinds) if kind == Kind.ARRAY_BLOCK]
         self._nodes: dict[int, Node] = {}
         children = bytearray()
         index = kinds.find(_NESTED)

@@ -80,10 +80,15 @@ class SchemaBlock:
         return SchemaBlock, (self._body,)
 
     @classmethod
-    def from_arrow(cls, schema: pa.Schema, num_buckets: int) -> SchemaBlock:
-        """The columns of `schema`, in as many buckets as are asked for and have a column."""
+    def from_arrow(
+        cls, schema: pa.Schema, num_buckets: int, array_blocks: bool = False
+    ) -> SchemaBlock:
+        """The columns of `schema`, in as many buckets as are asked for and have a column.
+
+        With `array_blocks`, lists of scalars are stored as array data blocks.
+        """
         names = [name.encode() for name in schema.names]
-        descriptors = [_descriptor(field) for field in schema]
+        descriptors = [_descriptor(field, array_blocks) for field in schema]
         ranking = sorted(range(len(names)), key=names.__getitem__)
         _check_names([names[i] for i in ranking])
         order = array("i", ranking)
@@ -159,9 +164,9 @@ class SchemaBlock:
         return self._names.occurring(text)
 
 
-def _descriptor(field: pa.Field) -> bytes:
+def _descriptor(field: pa.Field, array_blocks: bool) -> bytes:
     try:
-        return ColumnType.from_arrow(field).descriptor
+        return ColumnType.from_arrow(field, array_blocks).descriptor
     except UnsupportedError as error:
         error.add_note(f"column {field.name!r}")
         raise

@@ -6,7 +6,7 @@ A descriptor is `u8 type id`, `u8 nullable`, then the parameters of the type:
     DECIMAL                         uv precision, uv scale (a signed byte, extended to 32 bits)
     TIME TIMESTAMP                  uv precision
     TIMESTAMP_LTZ                   uv precision, str time zone
-    ARRAY                           str element name, element descriptor
+    ARRAY ARRAY_BLOCK               str element name, element descriptor
     MAP                             str entries name, str key name, key descriptor,
                                     str value name, value descriptor
 """
@@ -50,6 +50,7 @@ class TypeId(IntEnum):
     TIMESTAMP_LTZ = 17
     ARRAY = 18
     MAP = 19
+    ARRAY_BLOCK = 20  # an ARRAY of scalars, stored in another way
 
 
 class Kind(IntEnum):
@@ -66,6 +67,7 @@ class Kind(IntEnum):
     BINARY = 8  # uv length, that many bytes; 32-bit offsets and bytes
     STRING = 9  # as BINARY, and UTF-8
     NESTED = 10  # ARRAY and MAP: several flat columns, see nested.py
+    ARRAY_BLOCK = 11  # all values in one array data block, see arrays.py
 
 
 # Bytes of one value in a file; 0 where a length stands in front.
@@ -87,6 +89,7 @@ _KIND_OF: Final = {
     TypeId.VARBINARY: Kind.BINARY,
     TypeId.BYTES: Kind.BINARY,
     TypeId.TIME: Kind.INT32,
+    TypeId.ARRAY_BLOCK: Kind.ARRAY_BLOCK,
 }
 
 _SIMPLE: Final = {
@@ -113,19 +116,26 @@ class ColumnType:
     arrow: pa.DataType
     nullable: bool
     kind: Kind
-    children: tuple[ColumnType, ...]  # (element,) of an ARRAY, (key, value) of a MAP
+    children: tuple[ColumnType, ...]  # (element,) of either ARRAY, (key, value) of a MAP
     descriptor: bytes
 
     @classmethod
-    def from_arrow(cls, field: pa.Field) -> ColumnType:
-        """The type of `field`, whose Arrow type is one the format has (see `storage_type`)."""
+    def from_arrow(cls, field: pa.Field, array_blocks: bool = False) -> ColumnType:
+        """The type of `field`, whose Arrow type is one the format has (see `storage_type`).
+
+        With `array_blocks`, lists of scalars are of type ARRAY_BLOCK.
+        """
         arrow, nullable = field.type, field.nullable
         simple = _SIMPLE_TYPES.get((arrow.id, nullable))
         if simple is not None:
             return simple
         out = bytearray()
         _put_descriptor(out, arrow, nullable)
-        return _decode(bytes(out))
+        column_type = _decode(bytes(out))
+        if array_blocks and _is_of_scalars(column_type):
+            out[0] = TypeId.ARRAY_BLOCK
+            column_type = _decode(bytes(out))
+        return column_type
 
     @classmethod
     def decode(cls, descriptor: bytes) -> ColumnType:
@@ -134,7 +144,17 @@ class ColumnType:
     @property
     def has_statistics(self) -> bool:
         """Whether the format keeps minimum and maximum of such a column."""
-        return self.kind not in (Kind.BINARY, Kind.DECIMAL128, Kind.NESTED)
+        return self.kind not in (
+            Kind.BINARY,
+            Kind.DECIMAL128,
+            Kind.NESTED,
+            Kind.ARRAY_BLOCK,
+        )
+
+
+def _is_of_scalars(column_type: ColumnType) -> bool:
+    """Whether it is an ARRAY whose elements are neither lists nor maps."""
+    return arrow_types.is_list(column_type.arrow) and not column_type.children[0].children
 
 
 def _put_descriptor(out: bytearray, arrow: pa.DataType, nullable: bool) -> None:
@@ -214,9 +234,17 @@ def _take_descriptor(cursor: Cursor, whole: bytes, depth: int) -> ColumnType:
             unit = "ms" if precision <= 3 else "us" if precision <= 6 else "ns"
             arrow = pa.timestamp(unit, zone)
             kind = Kind.INT64 if precision <= 6 else Kind.TIMESTAMP_NS
-        case TypeId.ARRAY:
+        case TypeId.ARRAY | TypeId.ARRAY_BLOCK:
             name = cursor.text()
             element = _take_descriptor(cursor, whole, depth + 1)
+            if type_id == TypeId.ARRAY_BLOCK and element.children:
+                raise CorruptFileError(
+                    f"the array data block at offset {start} has nested elements"
+                )
+            if type_id == TypeId.ARRAY_BLOCK and depth:
+                raise UnsupportedError(
+                    f"the array data block at offset {start} is inside another type"
+                )
             arrow = pa.list_(pa.field(name, element.arrow, element.nullable))
             children = (element,)
         case TypeId.MAP:

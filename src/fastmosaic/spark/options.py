@@ -147,6 +147,7 @@ class WriteOptions:
     page_size_threshold: int | None = None
     max_dict_entries: int | None = None
     max_dict_total_bytes: int | None = None
+    array_layout: str | None = None
 
     def of_files(self) -> dict[str, Any]:
         """The options that `write_dataset` takes, as far as they were given."""
@@ -186,6 +187,7 @@ _READERS: Final[Mapping[str, Callable[[str], Any]]] = {
     "page_size_threshold": int,
     "max_dict_entries": int,
     "max_dict_total_bytes": int,
+    "array_layout": str,
 }
 
 
