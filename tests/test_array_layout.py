@@ -175,7 +175,9 @@ def test_some_columns_and_rows(compression, threshold, rows):
 
 def test_a_row_group_of_many_batches_is_one_block():
     sink = io.BytesIO()
-    with fm.MosaicWriter(sink, lists([]).schema, array_layout="block", compression="none", annex=False) as w:
+    with fm.MosaicWriter(
+        sink, lists([]).schema, array_layout="block", compression="none", annex=False
+    ) as w:
         for batch in lists([[0], *LISTS]).slice(1).to_batches(max_chunksize=2):
             w.write_batch(batch)
     assert sink.getvalue() == written(lists(LISTS), compression="none")

@@ -75,10 +75,6 @@ class Footer:
     LAYOUT: ClassVar = struct.Struct(">QQIIBBH4s")
     SIZE: ClassVar = LAYOUT.size
 
-    @property
-    def version(self) -> int:
-        return VERSION_WITH_FLAGS if self.flags & _INCOMPATIBLE else VERSION
-
     def encode(self) -> bytes:
         return self.LAYOUT.pack(
             self.index_offset,
