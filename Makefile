@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := pyproject.toml $(wildcard src/fastmosaic/format/*.pyx src/fastmosaic/format/*.pxd)
 
-.PHONY: demo test lint format bench clean
+.PHONY: demo test lint format bench bench-files bench-datasets bench-spark clean
 
 # Made anew whenever a kernel or a dependency changes.
 $(VENV)/ready: $(SOURCES)
@@ -17,7 +17,7 @@ demo: $(VENV)/ready
 	$(BIN)/python -m demo
 
 test: lint
-	$(BIN)/pytest -n 2
+	$(BIN)/pytest -n 2 --dist loadgroup
 
 lint: $(VENV)/ready
 	$(BIN)/ruff format --check
@@ -28,10 +28,13 @@ format: $(VENV)/ready
 	$(BIN)/ruff format
 	$(BIN)/ruff check --fix
 
-# Writes docs/benchmarks.md; takes half an hour. `make bench ARGS=--quick` takes two minutes.
-bench: $(VENV)/ready
+# Writes docs/benchmarks.md, docs/datasets.md and docs/spark-benchmarks.md; takes three quarters of an
+# hour. `make bench ARGS=--quick` takes five minutes and writes nothing.
+bench: bench-files bench-datasets bench-spark
+
+bench-files bench-datasets bench-spark: $(VENV)/ready
 	$(BIN)/pip install --quiet --group bench
-	$(BIN)/python -m bench $(ARGS)
+	$(BIN)/python -m $(patsubst bench.files,bench,$(subst -,.,$@)) $(ARGS)
 
 clean:
 	rm -rf $(VENV) build src/*.egg-info

@@ -1,4 +1,7 @@
-"""A 10,000-column table in Mosaic and in Parquet: sizes, and what reading ten columns takes."""
+"""A 10,000-column table in Mosaic and in Parquet: sizes, and what reading ten columns takes.
+
+Then the same in Spark, if there is one.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,8 @@ import pyarrow.parquet as pq
 
 import fastmosaic as fm
 from bench.tables import wide
+
+from . import spark
 
 Result = TypeVar("Result")
 
@@ -53,8 +58,9 @@ def main() -> None:
     mosaic, parquet = rows
     print(
         f"\nMosaic is {parquet[1] / mosaic[1]:.1f} times smaller, and reads ten of the columns "
-        f"{parquet[3] / mosaic[3]:.0f} times faster. Both gave back the same table."
+        f"{parquet[3] / mosaic[3]:.0f} times faster. Both gave back the same table.\n"
     )
+    spark.show(table)
 
 
 if __name__ == "__main__":

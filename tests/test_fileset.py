@@ -1169,3 +1169,15 @@ def test_a_function_of_a_partition_chooses_files_exactly(tmp_path):
         3,
         7,
     ]
+
+
+def test_files_that_cannot_be_opened_may_be_left_out(tmp_path):
+    write(tmp_path, {"good": pa.table({"x": [1]})})
+    (tmp_path / "notes.txt").write_text("a file of another kind")
+    with pytest.raises(CorruptFileError, match="not a Mosaic file"):
+        fileset.FileSet(tmp_path)
+    with pytest.warns(UserWarning, match="1 files are left out"):
+        files = fileset.FileSet(tmp_path, skip_corrupt=True)
+    assert files.read().to_pydict() == {"x": [1]}
+    with pytest.raises(CorruptFileError, match="not a Mosaic file"):
+        fileset.FileSet(tmp_path / "*.txt", skip_corrupt=True)

@@ -21,7 +21,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession, datasource, functions as F, types as spark_types
 
 import fastmosaic as fm
-from fastmosaic.spark import jvm, session as sessions
+from fastmosaic.spark import jvm, starting as sessions
 from fastmosaic.spark.pushdown import Both, Either, Leaf, Neither, from_datasource, to_expression
 from fastmosaic.spark.reading import ScanReport, read, scans
 from fastmosaic.spark.schemas import arrow_for_spark, cast_for_spark, from_spark, to_spark

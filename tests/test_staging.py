@@ -364,7 +364,7 @@ def test_without_an_exchange_the_old_directory_is_put_back(tmp_path, monkeypatch
     rename = os.rename
 
     def failing(source, target):
-        if Path(source).name.startswith(".data") and not source.endswith(".old"):
+        if Path(target).name == "data" and not source.endswith(".old"):
             raise OSError(errno.EIO, "disk")
         rename(source, target)
 

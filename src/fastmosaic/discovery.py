@@ -17,7 +17,7 @@ from fnmatch import fnmatchcase
 from typing import Any, Final, NamedTuple, TypeVar
 from urllib.parse import unquote
 
-from .location import URI, info_of, is_fsspec, kind_of, locate, os_error
+from .location import URI, info_of, is_fsspec, is_hidden, kind_of, locate, os_error
 from .partitions import parse
 from .retry import insist
 from .threads import REMOTE_THREADS, map_in_order
@@ -272,12 +272,6 @@ def _entries(filesystem: Any, base: str, pattern: Sequence[str]) -> tuple[list[E
     return entries, others
 
 
-def _is_hidden(name: str, is_directory: bool) -> bool:
-    return name.startswith((".", "_")) and not (
-        is_directory and name.startswith("_") and "=" in name
-    )
-
-
 def _takes(pattern: Sequence[str], names: Sequence[str], *, is_directory: bool = False) -> bool:
     """Whether a pattern takes the file at `names`, or may take one below that directory.
 
@@ -287,8 +281,7 @@ def _takes(pattern: Sequence[str], names: Sequence[str], *, is_directory: bool =
         return is_directory or not pattern
     if not pattern:
         return not (
-            any(_is_hidden(name, True) for name in names[:-1])
-            or _is_hidden(names[-1], is_directory)
+            any(is_hidden(name, True) for name in names[:-1]) or is_hidden(names[-1], is_directory)
         )
     first, *rest = names
     is_inner = is_directory or bool(rest)
@@ -296,9 +289,9 @@ def _takes(pattern: Sequence[str], names: Sequence[str], *, is_directory: bool =
     if segment == "**":
         if _takes(remaining, names, is_directory=is_directory):
             return True
-        is_taken = is_inner and not _is_hidden(first, True)
+        is_taken = is_inner and not is_hidden(first, True)
         return is_taken and _takes(pattern, rest, is_directory=is_directory)
-    if _is_hidden(first, is_inner) and segment[0] != first[0]:
+    if is_hidden(first, is_inner) and segment[0] != first[0]:
         return False
     return fnmatchcase(first, segment) and _takes(remaining, rest, is_directory=is_directory)
 

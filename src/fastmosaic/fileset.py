@@ -8,6 +8,7 @@ block. Where the schema is given, a file is opened when a query needs it.
 from __future__ import annotations
 
 import threading
+import warnings
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field as dataclass_field
@@ -18,7 +19,7 @@ import pyarrow as pa
 
 from . import filters as filtering
 from .discovery import Found, discover
-from .errors import SchemaMismatchError
+from .errors import CorruptFileError, MosaicError, SchemaMismatchError, UnsupportedError
 from .format.attached import Attached, agreed
 from .format.metadata import FileMetaData
 from .format.schema import SchemaBlock
@@ -198,6 +199,7 @@ class FileSet:
         schema: pa.Schema | None = None,
         partitioning: Partitioning = "hive",
         unify: bool = True,
+        skip_corrupt: bool = False,
     ) -> None:
         if partitioning not in ("hive", None) and not isinstance(partitioning, pa.Schema):
             raise ValueError(
@@ -214,6 +216,8 @@ class FileSet:
                 raise ValueError(f"partitioning names {name!r}, which is in no directory's name")
         schemas = Schemas()
         self.files = [File(*pair, schemas) for pair in zip(found, values, strict=True)]
+        if skip_corrupt:
+            self.files = _readable(self.files)
         self._blocks: dict[SchemaBlock, str] = {}  # each with the name of a file that has it
         self.columns: Columns
         self.attached: Attached | None = None
@@ -501,6 +505,25 @@ class FileSet:
 
 def _message(metadata: FileMetaData) -> bytes | None:
     return None if metadata.annex is None else metadata.annex.attached
+
+
+def _readable(files: Sequence[File]) -> list[File]:
+    """Those that can be opened; a warning names the others."""
+    kept = []
+    errors: list[MosaicError] = []
+    for file in files:
+        try:
+            _ = file.metadata
+        except (CorruptFileError, UnsupportedError) as error:
+            errors.append(error)
+        else:
+            kept.append(file)
+    if not kept:
+        raise errors[0]
+    if errors:
+        some = "; ".join(map(str, errors[:5])) + ("; ..." if len(errors) > 5 else "")
+        warnings.warn(f"{len(errors)} files are left out: {some}", stacklevel=4)
+    return kept
 
 
 class Fittings:

@@ -80,6 +80,13 @@ def info_of(filesystem: Any, path: str) -> Any:
         raise cause from None
 
 
+def is_hidden(name: str, is_directory: bool) -> bool:
+    """Whether a file or directory is no part of a data set; `_key=value` may be a partition."""
+    return name.startswith((".", "_")) and not (
+        is_directory and name.startswith("_") and "=" in name
+    )
+
+
 def is_directory(filesystem: Any, path: str) -> bool:
     if filesystem is None:
         return os.path.isdir(path)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
 
-from .location import is_fsspec, kind_of, locate, os_error
+from .location import is_fsspec, is_hidden, kind_of, locate, os_error
 from .sink import OBJECT_STORES
 from .threads import REMOTE_THREADS, map_in_order
 
@@ -358,13 +358,9 @@ class Direct(Staging):
 
 
 def is_visible(file: str) -> bool:
-    """Whether a path below a data set is part of it.
-
-    No name in it begins with "." or "_", but a directory may be `_key=value`.
-    """
+    """Whether a path below a data set is part of it."""
     *directories, name = file.split("/")
-    shown = (n for n in directories if not (n.startswith("_") and "=" in n))
-    return not any(n.startswith((".", "_")) for n in (*shown, name))
+    return not (is_hidden(name, False) or any(is_hidden(one, True) for one in directories))
 
 
 def _directories(file: str) -> list[str]:

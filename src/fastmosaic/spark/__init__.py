@@ -27,8 +27,8 @@ if typing.TYPE_CHECKING:
         VerifiedFile,
         VerifyReport,
     )
-    from .session import session
     from .source import MosaicDataSource
+    from .starting import session
     from .verifying import verify
     from .writing import write
 
@@ -61,7 +61,7 @@ _MODULES = {
     "profile": "profiling",
     "read": "reading",
     "scans": "reading",
-    "session": "session",
+    "session": "starting",
     "verify": "verifying",
     "write": "writing",
 }
@@ -75,7 +75,7 @@ def __getattr__(name: str) -> typing.Any:
     except ModuleNotFoundError as error:
         if error.name not in ("pyspark", "py4j"):
             raise
-        raise ImportError("fastmosaic.spark needs PySpark: pip install 'pyspark>=4.3'") from error
+        raise ImportError("fastmosaic.spark needs PySpark: pip install 'pyspark>=4.1'") from error
 
 
 def __dir__() -> list[str]:

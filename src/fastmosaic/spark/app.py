@@ -73,7 +73,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Do what was asked for, and print the report; the exit status."""
-    from fastmosaic.spark.session import session
+    from fastmosaic.spark.starting import session
 
     spark = session(master=arguments.master)
     act: Callable[[SparkSession, argparse.Namespace], Any] = arguments.run

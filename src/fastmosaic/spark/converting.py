@@ -85,7 +85,7 @@ def convert(
     dst : path or URI of a directory
     source_format : {"parquet", "orc", "csv", "json", "arrow", "mosaic"}, optional
         By default, by the ends of the names; "json" is JSON lines.
-    target_format : {"mosaic", "parquet", "orc", "csv", "arrow"}
+    target_format : {"mosaic", "parquet", "orc", "csv", "json", "arrow"}
     schema : pyarrow.Schema, optional
         That of the target. Columns it lacks are left out. By default the union of all: a column
         that a file lacks is null there, and types widen.

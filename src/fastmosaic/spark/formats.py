@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import inspect as signatures
+import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -234,8 +235,6 @@ def open_target(
 
 def check_options(format: str, schema: pa.Schema, options: Mapping[str, Any]) -> None:
     """Raise if no file could be written like this."""
-    if format == "json":
-        raise UnsupportedError("JSON lines can be read, but pyarrow does not write them")
     if format == "mosaic":
         known = set(signatures.signature(MosaicWriter).parameters) - {"where", "schema"}
         for name in options:
@@ -243,16 +242,21 @@ def check_options(format: str, schema: pa.Schema, options: Mapping[str, Any]) ->
                 close = difflib.get_close_matches(name, known, 1)
                 hint = f"; did you mean {close[0]!r}?" if close else ""
                 raise ValueError(f"the writer has no option {name!r}{hint}")
-    elif format == "csv":
+    elif format in TEXT:
         for field in schema:
-            if pa.types.is_nested(field.type) or pa.types.is_binary(field.type):
-                raise UnsupportedError(f"column {field.name!r}: CSV has no {field.type}")
+            if _has_bytes(field.type) or (format == "csv" and pa.types.is_nested(field.type)):
+                raise UnsupportedError(f"column {field.name!r}: {format} has no {field.type}")
     try:
         open_target(format, pa.BufferOutputStream(), None, schema, options).abandon()
     except TypeError as error:
         raise ValueError(f"options of {format}: {error}") from error
     except pa.ArrowNotImplementedError as error:
         raise UnsupportedError(f"{format}: {error}") from error
+
+
+def _has_bytes(type: pa.DataType) -> bool:
+    children = (type.field(i).type for i in range(type.num_fields))
+    return pa.types.is_binary(type) or any(map(_has_bytes, children))
 
 
 class _MosaicTarget:
@@ -358,8 +362,21 @@ def _writer(
 
         lines = csv.CSVWriter(stream, schema, write_options=csv.WriteOptions(**options))
         return lambda table: lines.close() if table is None else lines.write_table(table)
+    if format == "json":
+        if options:
+            raise TypeError(f"there is no {min(options)!r}")
+        return lambda table: None if table is None else _write_lines(stream, table)
     from pyarrow import ipc
 
     write_options = ipc.IpcWriteOptions(**{"compression": "zstd", **options})
     arrow = ipc.new_file(stream, schema, options=write_options)
     return lambda table: arrow.close() if table is None else arrow.write_table(table)
+
+
+def _write_lines(stream: Any, table: pa.Table) -> None:
+    """Rows as JSON, which pyarrow reads but does not write."""
+    for batch in table.to_batches(max_chunksize=1024):
+        for row in batch.to_pylist(maps_as_pydicts="strict"):
+            # NaN is an error: JSON has none, and null is something else.
+            line = json.dumps(row, default=str, allow_nan=False, ensure_ascii=False)
+            stream.write(line.encode() + b"\n")

@@ -122,9 +122,12 @@ class Records:
             raise TypeError(f"records= is a path or URI, not a {type(directory).__name__}")
         return cls(f"{located[2]}/{name}", located[1])
 
+    def prepare(self) -> None:
+        """Make the directory. Tasks do not: one that outlives its job would bring it back."""
+        as_arrow(self.filesystem).create_dir(self.root, recursive=True)
+
     def save(self, number: int, result: Result) -> None:
         storage = as_arrow(self.filesystem)
-        storage.create_dir(self.root, recursive=True)
         path = f"{self.root}/{number:06d}.json"
         aside = f"{self.root}/.{uuid.uuid4().hex}"
         with storage.open_output_stream(aside) as stream:
@@ -147,9 +150,7 @@ class Records:
 
     def stop(self) -> None:
         """Let items that have not begun be left undone."""
-        storage = as_arrow(self.filesystem)
-        storage.create_dir(self.root, recursive=True)
-        storage.open_output_stream(f"{self.root}/{_STOP}").close()
+        as_arrow(self.filesystem).open_output_stream(f"{self.root}/{_STOP}").close()
 
     def is_stopped(self) -> bool:
         info = as_arrow(self.filesystem).get_file_info(f"{self.root}/{_STOP}")
@@ -178,6 +179,8 @@ def run(
     """
     if not items:
         return {}
+    if records is not None:
+        records.prepare()
     context = _context(spark)
     group = f"fastmosaic-{uuid.uuid4().hex}"
     tasks = context.parallelize(list(items.items()), len(items)).map(

@@ -27,7 +27,13 @@ def opened(
 ) -> FileSet:
     """The files; with `schema`, which a user gave, they have its columns and types."""
     partitioning: Any = options.partitioning
-    return FileSet(source, schema=schema, partitioning=partitioning, unify=options.unify)
+    return FileSet(
+        source,
+        schema=schema,
+        partitioning=partitioning,
+        unify=options.unify,
+        skip_corrupt=options.skip_corrupt,
+    )
 
 
 def chosen(files: FileSet, options: ReadOptions) -> pa.Schema:

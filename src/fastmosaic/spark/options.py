@@ -97,6 +97,7 @@ class ReadOptions:
                      Dates, times and decimals are given as texts
     partitioning     `hive`: directories called `key=value` are columns; `none`: they are not
     unify            whether files may differ, and are read as the union of their columns
+    skip_corrupt     whether files that cannot be opened are left out, with a warning
     max_split_bytes  how many bytes of the columns that are loaded one task reads, about
     pushdown         whether Spark's filters skip row groups, if the session has
                      spark.sql.python.filterPushdown.enabled. Off, because Spark keeps what it
@@ -109,6 +110,7 @@ class ReadOptions:
     filters: list[Any] | None = None
     partitioning: str | None = "hive"
     unify: bool = True
+    skip_corrupt: bool = False
     max_split_bytes: int = DEFAULT_MAX_SPLIT_BYTES
     pushdown: bool = False
     max_files_per_trigger: int | None = None
@@ -162,6 +164,7 @@ _READERS: Final[Mapping[str, Callable[[str], Any]]] = {
     "filters": _filters,
     "partitioning": _partitioning,
     "unify": _boolean,
+    "skip_corrupt": _boolean,
     "max_split_bytes": _positive,
     "pushdown": _boolean,
     "max_files_per_trigger": _positive,

@@ -29,7 +29,7 @@ from .options import matching
 from .proxies import Table
 from .pushdown import Predicate, to_expression
 from .schemas import arrow_for_spark, from_spark, to_spark
-from .session import check, has_jvm
+from .starting import check, has_jvm
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -95,6 +95,7 @@ def read(
     schema: pa.Schema | StructType | None = None,
     partitioning: Partitioning = "hive",
     unify: bool = True,
+    skip_corrupt: bool = False,
     filesystem: Any = None,
 ) -> DataFrame:
     """A DataFrame on Mosaic files; only what a query needs is read of them.
@@ -117,6 +118,8 @@ def read(
         Whether directories called `key=value` are columns.
     unify : bool
         Whether files may differ.
+    skip_corrupt : bool
+        Whether files that cannot be opened are left out, with a warning that names them.
     filesystem : pyarrow or fsspec filesystem, optional
         Where the paths are, for the driver and for the workers.
     """
@@ -128,9 +131,16 @@ def read(
         warnings.warn(
             f"{reason}, so it does not prune columns: name those to load by columns=", stacklevel=2
         )
-        return _read_plainly(spark, path, columns, schema, partitioning, unify, filesystem)
+        return _read_plainly(
+            spark, path, columns, schema, partitioning, unify, skip_corrupt, filesystem
+        )
     files = FileSet(
-        path, filesystem=filesystem, schema=schema, partitioning=partitioning, unify=unify
+        path,
+        filesystem=filesystem,
+        schema=schema,
+        partitioning=partitioning,
+        unify=unify,
+        skip_corrupt=skip_corrupt,
     )
     if columns is None:
         wanted = files.columns.to_arrow()
@@ -173,6 +183,7 @@ def _read_plainly(
     schema: pa.Schema | None,
     partitioning: Partitioning,
     unify: bool,
+    skip_corrupt: bool,
     filesystem: Any,
 ) -> DataFrame:
     """By `spark.read.format("mosaic")`, whose options are texts."""
@@ -185,7 +196,9 @@ def _read_plainly(
         )
     spark.dataSource.register(MosaicDataSource)
     reader = spark.read.format("mosaic").options(
-        partitioning="none" if partitioning is None else partitioning, unify=str(unify)
+        partitioning="none" if partitioning is None else partitioning,
+        unify=str(unify),
+        skip_corrupt=str(skip_corrupt),
     )
     if schema is not None:
         if columns is not None:

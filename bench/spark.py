@@ -1,0 +1,413 @@
+"""`python -m bench.spark`: wide tables in Spark, Mosaic against Parquet and ORC.
+
+Writes docs/spark-benchmarks.md. Cold times are of the first query in a session that has just been
+started, in a process of its own; the others are the best of several turns, in which the contenders
+take part one after another. A time counts only if all contenders gave the same answer.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow import orc
+
+import fastmosaic as fm
+
+from . import machine
+from .tables import ROW_NUMBER, numbered, wide
+from .targets import Target
+from .worker import timed
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+PLANNER: Final = "fastmosaic, pruned by the planner"
+PLAIN: Final = "fastmosaic, `columns` option"
+PARQUET: Final = "Spark, Parquet"
+ORC: Final = "Spark, ORC"
+CONTENDERS: Final = (PLANNER, PLAIN, PARQUET, ORC)
+
+CONVERT: Final = "`fastmosaic.spark.convert`"
+ROWS_TO_MOSAIC: Final = '`spark.read.parquet(…).write.format("mosaic")`'
+ROWS_TO_PARQUET: Final = "`spark.read.parquet(…).write.parquet`"
+
+Work = Callable[[], Any]
+Times = dict[str, float]
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How much of everything. A long contest takes half a minute and more for each contender."""
+
+    columns: int = 10_000
+    rows: int = 500
+    parts: int = 4  # files of the data set that is filtered
+    selected: tuple[int, ...] = (1, 10, 100)
+    written: int = 1_000  # columns
+    turns: int = 8
+    long_turns: int = 2
+
+
+FULL: Final = Plan()
+QUICK: Final = Plan(columns=1_000, selected=(10,), written=200, turns=3, long_turns=1)
+
+
+@dataclass(frozen=True)
+class Contest:
+    """What is compared: works by contender. The first one is ours."""
+
+    title: str
+    works: dict[str, Work]
+    turns: int
+
+
+# ---- the data
+
+
+def table_of(plan: Plan) -> pa.Table:
+    return numbered(wide(plan.columns - 1, plan.rows))
+
+
+def write_data(plan: Plan, folder: Path) -> None:
+    """The same rows in each format: in one file below `whole`, in several below `parts`."""
+    table = table_of(plan)
+    size = -(-plan.rows // plan.parts)
+    parts = [table.slice(start, size) for start in range(0, plan.rows, size)]
+    for name, tables in (("whole", [table]), ("parts", parts)):
+        for suffix, write in _WRITERS.items():
+            directory = folder / name / suffix
+            directory.mkdir(parents=True)
+            for number, part in enumerate(tables):
+                write(part, str(directory / f"{number}.{suffix}"))
+
+
+_WRITERS: Final[dict[str, Callable[[pa.Table, str], Any]]] = {
+    "mosaic": lambda table, path: fm.write_table(table, path, write_statistics=[ROW_NUMBER]),
+    "parquet": lambda table, path: pq.write_table(table, path, compression="zstd"),
+    "orc": lambda table, path: orc.write_table(table, path, compression="zstd"),
+}
+
+
+def sizes(folder: Path) -> dict[str, int]:
+    """Bytes of the one file, by format."""
+    files = {suffix: folder / "whole" / suffix / f"0.{suffix}" for suffix in _WRITERS}
+    return {suffix: file.stat().st_size for suffix, file in files.items()}
+
+
+def chosen(names: Sequence[str], count: int) -> list[str]:
+    """So many of the columns, evenly scattered, and not the row numbers."""
+    return [names[(2 * i + 1) * len(names) // (2 * count)] for i in range(count)]
+
+
+# ---- the contests
+
+
+def start(folder: Path) -> SparkSession:
+    """A session on all cores of this machine, with its files below the folder."""
+    from fastmosaic.spark import session
+
+    conf = {
+        "spark.driver.memory": "4g",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.local.dir": str(folder / "local"),
+        "spark.log.level": "ERROR",
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+    }
+    return session("bench", "local[*]", **conf)
+
+
+def load(
+    spark: SparkSession,
+    contender: str,
+    data: Path,
+    columns: Sequence[str] | None = None,
+    filters: list[Any] | None = None,
+) -> DataFrame:
+    """A data set as a contender sees it; columns and filters are for the one that needs them."""
+    from fastmosaic.spark import read
+
+    if contender == PARQUET:
+        return spark.read.parquet(str(data / "parquet"))
+    if contender == ORC:
+        return spark.read.orc(str(data / "orc"))
+    if contender == PLANNER:
+        return read(spark, data / "mosaic")
+    reader = spark.read.format("mosaic")
+    if columns is not None:
+        reader = reader.option("columns", json.dumps(list(columns)))
+    if filters is not None:
+        reader = reader.option("filters", json.dumps(filters))
+    return reader.load(str(data / "mosaic"))
+
+
+def largest(df: DataFrame, columns: Sequence[str]) -> Any:
+    from pyspark.sql import functions
+
+    return df.agg(*(functions.max(name) for name in columns)).collect()
+
+
+def hashed(df: DataFrame) -> Any:
+    """All values, so that none can be left unread, as `noop` leaves them."""
+    [[total]] = df.selectExpr("sum(hash(*))").collect()
+    return total
+
+
+def contests(spark: SparkSession, plan: Plan, folder: Path) -> Iterator[Contest]:
+    """All warm contests, each made when its turn comes."""
+    whole, parts, names = folder / "whole", folder / "parts", table_of(plan).column_names
+
+    def each(work: Callable[..., Any], *args: Any) -> dict[str, Work]:
+        return {name: _call(work, name, *args) for name in CONTENDERS}
+
+    def loaded(data: Path, *args: Any) -> dict[str, DataFrame]:
+        return {name: load(spark, name, data, *args) for name in CONTENDERS}
+
+    yield Contest("load", each(lambda name: load(spark, name, whole).columns), plan.turns)
+
+    for count in plan.selected:
+        columns = chosen(names, count)
+        frames = loaded(whole, columns)
+        title = f"{count} of {plan.columns:,} columns, aggregated"
+        yield Contest(title, each(lambda name: largest(frames[name], columns)), plan.turns)  # noqa: B023
+
+    last = plan.rows - plan.rows // plan.parts
+    ten = [ROW_NUMBER, *chosen(names, 9)]
+    filtered = loaded(parts, ten, [[ROW_NUMBER, ">=", last]])
+    yield Contest(
+        f"10 columns, rows of one file of {plan.parts}",
+        each(lambda name: largest(filtered[name].where(f"{ROW_NUMBER} >= {last}"), ten)),
+        plan.turns,
+    )
+
+    counted = loaded(whole, [ROW_NUMBER])
+    yield Contest("count", each(lambda name: counted[name].count()), plan.turns)
+
+    frames = loaded(whole)
+    yield Contest("all columns, hashed", each(lambda name: hashed(frames[name])), plan.long_turns)
+
+    yield _writing(spark, plan, whole, folder / "written")
+    yield _converting(spark, whole / "parquet", folder / "converted")
+
+
+def _writing(spark: SparkSession, plan: Plan, whole: Path, out: Path) -> Contest:
+    columns = [ROW_NUMBER, *chosen(table_of(plan).column_names, plan.written - 1)]
+    df = load(spark, PARQUET, whole).select(columns).cache()
+    df.count()
+
+    def write(suffix: str) -> Path:
+        df.write.format(suffix).mode("overwrite").save(str(out / suffix))
+        return out / suffix
+
+    works = {f"df.write, {suffix}": _call(write, suffix) for suffix in _WRITERS}
+    return Contest(f"write {plan.written:,} columns of a cached DataFrame", works, plan.long_turns)
+
+
+def _converting(spark: SparkSession, parquet: Path, out: Path) -> Contest:
+    from fastmosaic.spark import convert
+
+    def by_files() -> Path:
+        target = out / "files" / "mosaic"
+        convert(spark, parquet, target, existing="overwrite", resume=False)
+        return target
+
+    def by_rows(suffix: str) -> Path:
+        target = out / "rows" / suffix
+        spark.read.parquet(str(parquet)).write.format(suffix).mode("overwrite").save(str(target))
+        return target
+
+    works = {
+        CONVERT: by_files,
+        ROWS_TO_MOSAIC: _call(by_rows, "mosaic"),
+        ROWS_TO_PARQUET: _call(by_rows, "parquet"),
+    }
+    return Contest("convert the Parquet file", works, turns=1)
+
+
+def _call(work: Callable[..., Any], *args: Any) -> Work:
+    return lambda: work(*args)
+
+
+# ---- measuring
+
+
+def best_times(contest: Contest) -> Times:
+    """The best time of each in seconds; they take turns. Raise if their answers differ."""
+    best = dict.fromkeys(contest.works, float("inf"))
+    for turn in range(contest.turns):
+        ours: Any = None
+        for place, (name, work) in enumerate(contest.works.items()):
+            seconds, answer = timed(work)
+            best[name] = min(best[name], seconds)
+            if turn > 0:
+                continue
+            if place == 0:
+                ours = _rows(answer)
+            elif _rows(answer) != ours:
+                raise SystemExit(f"{contest.title}: {name} gives another answer")
+    return best
+
+
+def _rows(answer: Any) -> Any:
+    """What can be compared; of a directory, the rows in its files, in their order."""
+    if not isinstance(answer, Path):
+        return answer
+    suffix = answer.name
+    files = [str(file) for file in answer.glob(f"*.{suffix}")]
+    read: Callable[[str], pa.Table] = {
+        "mosaic": fm.read_table,
+        "parquet": pq.read_table,
+        "orc": orc.read_table,
+    }[suffix]
+    table = pa.concat_tables([read(file) for file in files]).sort_by(ROW_NUMBER)
+    return table.replace_schema_metadata(None).combine_chunks()
+
+
+def in_new_process(work: Callable[..., Result], *args: Any) -> Result:
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(1, context) as pool:
+        return pool.submit(work, *args).result()
+
+
+def first_query(contender: str, columns: Sequence[str], folder: Path) -> tuple[float, float, Any]:
+    """Seconds to load and to aggregate columns with a session that has done nothing; the answer."""
+    spark = start(folder)
+    loading, df = timed(lambda: load(spark, contender, folder / "whole", columns))
+    querying, answer = timed(lambda: largest(df, columns))
+    rows = [tuple(row) for row in answer]
+    spark.stop()
+    return loading, querying, rows
+
+
+def cold_times(plan: Plan, folder: Path, log: Callable[[str], None]) -> dict[str, Times]:
+    """Of loading, the best; of loading and a query, each measured once."""
+    names = table_of(plan).column_names
+    loading = dict.fromkeys(CONTENDERS, float("inf"))
+    results = {"cold: load": loading}
+    for count in plan.selected:
+        title = f"cold: load, and {count} of {plan.columns:,} columns, aggregated"
+        log(title)
+        results[title] = {}
+        answers = {}
+        for name in CONTENDERS:
+            first, query, answers[name] = in_new_process(
+                first_query, name, chosen(names, count), folder
+            )
+            loading[name] = min(loading[name], first)
+            results[title][name] = first + query
+        for name, answer in answers.items():
+            if answer != answers[PLANNER]:
+                raise SystemExit(f"{title}: {name} gives another answer")
+    return results
+
+
+# ---- the page
+
+
+def targets(results: dict[str, Times], plan: Plan) -> list[Target]:
+    """What was to be reached, warm, by `results` of one run."""
+    titles = {f"{count} of {plan.columns:,} columns, aggregated" for count in plan.selected}
+    found = [
+        Target(
+            f"{title}: at most the time of {PARQUET}",
+            times[PLANNER] / times[PARQUET],
+            at_most=1,
+        )
+        for title, times in results.items()
+        if title == "load" or title in titles
+    ]
+    for times in results.values():
+        if CONVERT in times:
+            measured = times[ROWS_TO_MOSAIC] / times[CONVERT]
+            text = f"{CONVERT}: at least 5 times faster than {ROWS_TO_MOSAIC}"
+            found.append(Target(text, measured, at_least=5))
+    return found
+
+
+def markdown(
+    results: dict[str, Times], plan: Plan, about: dict[str, str], sizes: dict[str, int]
+) -> str:
+    lines = [
+        "# Spark, measured",
+        "",
+        f"{plan.rows:,} rows of {plan.columns:,} columns, in one file; where rows are filtered, in",
+        f"{plan.parts} files. Local, in the page cache, in one run. Written by `make bench`.",
+        "",
+        *(f"- {name}: {value}" for name, value in about.items()),
+        *(f"- {suffix}: {size / 1e6:.1f} MB" for suffix, size in sizes.items()),
+        "",
+        "Cold: the first thing that a new session does; the start of the session is not counted.",
+        "Warm: the best of several turns, on a DataFrame that has been loaded. That one has all",
+        f"columns, except with {PLAIN}: there it has those of the query, as Spark",
+        "does not prune the columns of a source in Python.",
+        "",
+        "## Targets",
+        "",
+        "| | | measured |",
+        "|---|---|---:|",
+        *(f"| {one.text} | {one.verdict} | {one.measured:.2f} |" for one in targets(results, plan)),
+        "",
+        "## Results",
+        "",
+        "| | contender | s | times the first |",
+        "|---|---|---:|---:|",
+    ]
+    for title, times in results.items():
+        ours = next(iter(times.values()))
+        lines += [
+            f"| {title} | {name} | {seconds:.2f} | {seconds / ours:.2f} |"
+            for name, seconds in times.items()
+        ]
+    return "\n".join([*lines, ""])
+
+
+def about(spark: SparkSession) -> dict[str, str]:
+    java = spark._jvm.java.lang.System.getProperty("java.version")  # type: ignore[union-attr]
+    return {**machine.description(), "Spark": spark.version, "Java": java}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m bench.spark", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="fewer columns and turns")
+    args = parser.parse_args(argv)
+    plan = QUICK if args.quick else FULL
+    begin = time.monotonic()
+
+    def log(line: str) -> None:
+        print(f"{time.monotonic() - begin:6.0f} s  {line}", file=sys.stderr, flush=True)
+
+    with tempfile.TemporaryDirectory(prefix="bench-") as name:
+        folder = Path(name)
+        log("data")
+        in_new_process(write_data, plan, folder)  # ORC takes gigabytes, and does not give them back
+        results = cold_times(plan, folder, log)
+        spark = start(folder)
+        for contest in contests(spark, plan, folder):
+            log(contest.title)
+            results[contest.title] = best_times(contest)
+        text = markdown(results, plan, about(spark), sizes(folder))
+        spark.stop()
+    log("done")
+    print(text)
+    if not args.quick:
+        (Path(__file__).parents[1] / "docs" / "spark-benchmarks.md").write_text(text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
