@@ -7,7 +7,7 @@ import struct
 import pyarrow as pa
 import pytest
 import reference
-from test_corruption import MANY_NAMES, NESTED, SCALARS
+from test_corruption import FILES as VERSION_1, MANY_NAMES, NESTED, SCALARS
 
 import fastmosaic as fm
 
@@ -223,3 +223,11 @@ def test_something_else_is_no_mosaic_file():
     for data in (b"", b"MOSA", b"x" * 100):
         (problem,) = fm.verify(data).problems
         assert problem.message.startswith("not a Mosaic file")
+
+
+@pytest.mark.parametrize("data", VERSION_1.values(), ids=VERSION_1)
+def test_damage_of_a_file_without_checksums_is_reported_or_not_but_never_raised(data):
+    assert fm.verify(data).ok
+    for position in range(len(data)):
+        for mask in (0x01, 0x80):
+            assert isinstance(fm.verify(flipped(data, position, mask)).ok, bool)
