@@ -57,8 +57,8 @@ class Plan:
     parts: int = 4  # files of the data set that is filtered
     selected: tuple[int, ...] = (1, 10, 100)
     written: int = 1_000  # columns
-    turns: int = 8
-    long_turns: int = 2
+    turns: int = 5
+    long_turns: int = 1
 
 
 FULL: Final = Plan()
@@ -97,8 +97,13 @@ def write_data(plan: Plan, folder: Path) -> None:
 _WRITERS: Final[dict[str, Callable[[pa.Table, str], Any]]] = {
     "mosaic": lambda table, path: fm.write_table(table, path, write_statistics=[ROW_NUMBER]),
     "parquet": lambda table, path: pq.write_table(table, path, compression="zstd"),
-    "orc": lambda table, path: orc.write_table(table, path, compression="zstd"),
+    # It takes gigabytes for each file, and does not give them back.
+    "orc": lambda table, path: in_new_process(_write_orc, table, path),
 }
+
+
+def _write_orc(table: pa.Table, path: str) -> None:
+    orc.write_table(table, path, compression="zstd")
 
 
 def sizes(folder: Path) -> dict[str, int]:
@@ -394,7 +399,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     with tempfile.TemporaryDirectory(prefix="bench-") as name:
         folder = Path(name)
         log("data")
-        in_new_process(write_data, plan, folder)  # ORC takes gigabytes, and does not give them back
+        in_new_process(write_data, plan, folder)
         results = cold_times(plan, folder, log)
         spark = start(folder)
         for contest in contests(spark, plan, folder):
