@@ -95,6 +95,16 @@ def directory(names: Sequence[str], values: Sequence[pa.Scalar]) -> str:
     return "/".join(segments)
 
 
+def check_type(name: str, arrow: pa.DataType) -> None:
+    """Raise if no value of the partition column could name a directory."""
+    values = arrow.value_type if pa.types.is_dictionary(arrow) else arrow
+    if not any(is_kind(values) for is_kind in SUPPORTED):
+        raise UnsupportedError(
+            f"the partition column {name!r} is of type {arrow}, which has no text for the names of "
+            "directories; cast it to a string"
+        )
+
+
 def _check_same_keys(found: Sequence[tuple[str, Mapping[str, str | None]]]) -> None:
     first, expected = found[0]
     for name, keys in found:
@@ -160,11 +170,7 @@ def _casts(text: str, arrow: pa.DataType) -> bool:
 def _text(name: str, value: pa.Scalar) -> str:
     """A value as text that casts back to it."""
     arrow = value.type
-    if not any(is_kind(arrow) for is_kind in SUPPORTED):
-        raise UnsupportedError(
-            f"the partition column {name!r} is of type {arrow}, which has no text for the names of "
-            "directories; cast it to a string"
-        )
+    check_type(name, arrow)
     if pa.types.is_timestamp(arrow) and arrow.tz is not None:
         # In local time the hour at the end of summer comes twice.
         value = value.cast(pa.timestamp(arrow.unit, "UTC"))

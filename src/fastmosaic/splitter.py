@@ -8,8 +8,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from .errors import ColumnNotFoundError, UnsupportedError
-from .partitions import directory
+from .errors import ColumnNotFoundError
+from .partitions import check_type, directory
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Splitter:
         if self.names and len(self.names) == len(schema):
             raise ValueError("partitioning names all columns: none is left for the files")
         for partition_field in self._fields:
-            _check_type(partition_field)
+            check_type(partition_field.name, partition_field.type)
         names = set(self.names)
         self._kept = [index for index, name in enumerate(schema.names) if name not in names]
         self.schema = pa.schema([schema.field(index) for index in self._kept])
@@ -76,16 +76,6 @@ class Splitter:
     def _partition(self, values: Sequence[pa.Scalar]) -> Partition:
         python = {name: value.as_py() for name, value in zip(self.names, values, strict=True)}
         return Partition(directory(self.names, values), python)
-
-
-def _check_type(partition_field: pa.Field) -> None:
-    """Raise if no value could name a directory; `directory` would tell, but at the first value."""
-    types, arrow = pa.types, partition_field.type
-    if types.is_nested(arrow) or types.is_time(arrow) or types.is_binary(arrow):
-        raise UnsupportedError(
-            f"the partition column {partition_field.name!r} is of type {arrow}, which has no text "
-            "for the names of directories; cast it to a string"
-        )
 
 
 def _groups(keys: Sequence[pa.Array]) -> tuple[pa.Array, list[int]]:

@@ -239,7 +239,7 @@ class Fitting:
             if origin == Origin.PARTITION:
                 array = pa.repeat(values[index], batch.num_rows)
             elif origin == Origin.FILE:
-                array = _cast(batch.column(index), field, file)
+                array = cast(batch.column(index), field, f"{file}: ")
             else:
                 array = pa.nulls(batch.num_rows, field.type)
             if _has_null(array, field):
@@ -261,13 +261,14 @@ def _has_null(array: pa.Array, field: pa.Field) -> bool:
     return False
 
 
-def _cast(array: pa.Array, field: pa.Field, file: str) -> pa.Array:
+def cast(array: pa.Array, field: pa.Field, where: str = "") -> pa.Array:
+    """The array as one of the field's type; `where` begins the message if that loses something."""
     if array.type == field.type:
         return array
     try:
         return array.cast(field.type)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise SchemaMismatchError(
-            f"{file}: column {field.name!r} is {array.type} and cannot be made {field.type} "
+            f"{where}column {field.name!r} is {array.type} and cannot be made {field.type} "
             f"without loss: {error}"
         ) from error

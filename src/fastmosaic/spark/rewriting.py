@@ -16,7 +16,7 @@ from ..conform import Conformer, stored_schema
 from ..discovery import Found
 from ..errors import SchemaMismatchError
 from ..staging import Staging
-from ..union import widened
+from ..union import cast, widened
 from . import formats
 from .jobs import BadFile, Records, Result, as_arrow, blaming
 
@@ -132,25 +132,13 @@ class _Fitter:
                 if index is None:
                     array = pa.nulls(part.num_rows, target.type)
                 else:
-                    array = _cast(part.column(index), target)
+                    array = cast(part.column(index), target)
                 if array.null_count and not target.nullable:
                     raise SchemaMismatchError(
                         f"column {target.name!r} has nulls, but schema= declares it not null"
                     )
                 arrays.append(array)
             yield pa.RecordBatch.from_arrays(arrays, schema=self._target)
-
-
-def _cast(array: pa.Array, target: pa.Field) -> pa.Array:
-    if array.type == target.type:
-        return array
-    try:
-        return array.cast(target.type)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        raise SchemaMismatchError(
-            f"column {target.name!r} is {array.type} and cannot be made {target.type} "
-            f"without loss: {error}"
-        ) from error
 
 
 class _Output:
