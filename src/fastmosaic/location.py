@@ -64,6 +64,15 @@ def _from_uri(uri: str) -> tuple[Any, str]:
     return found
 
 
+def as_arrow(filesystem: Any) -> Any:
+    """A filesystem with the members of pyarrow's."""
+    from pyarrow import fs
+
+    if filesystem is None:
+        return fs.LocalFileSystem()
+    return fs.PyFileSystem(fs.FSSpecHandler(filesystem)) if is_fsspec(filesystem) else filesystem
+
+
 def is_fsspec(filesystem: Any) -> bool:
     return hasattr(filesystem, "cat_file") and hasattr(filesystem, "protocol")
 

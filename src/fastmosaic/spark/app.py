@@ -20,10 +20,10 @@ import json
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from fastmosaic.shell import NO, OK, names, reported, size
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-SIZES = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -35,22 +35,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     one.add_argument("dst", help="a directory")
     one.add_argument("--from", dest="source_format", metavar="FORMAT", help="by default, by name")
     one.add_argument("--to", dest="target_format", metavar="FORMAT", default="mosaic")
-    one.add_argument("--target-bytes", type=_size, metavar="SIZE", help="of a file, such as 256m")
-    one.add_argument("--statistics", type=_names, metavar="NAMES", help="columns, or 'all'")
-    one.add_argument("--sort-by", type=_names, metavar="NAMES", help="sort rows within files")
+    one.add_argument("--target-bytes", type=size, metavar="SIZE", help="of a file, such as 256m")
+    one.add_argument("--statistics", type=names, metavar="NAMES", help="columns, or 'all'")
+    one.add_argument("--sort-by", type=names, metavar="NAMES", help="sort rows within files")
     one.add_argument("--check-schema", action="store_true", help="schemas that differ are an error")
     one.add_argument("--skip-bad", action="store_true", help="leave bad files out, and report them")
     existing = one.add_mutually_exclusive_group()
     existing.add_argument("--overwrite", action="store_true")
     existing.add_argument("--append", action="store_true")
     one.add_argument("--no-resume", action="store_true", help="do everything anew")
-    one.set_defaults(run=_convert)
+    one.set_defaults(job=_convert)
 
     one = verbs.add_parser("compact", help="small files into large ones")
     one.add_argument("path", help="a directory")
-    one.add_argument("--target-bytes", type=_size, metavar="SIZE", help="of a file, such as 256m")
+    one.add_argument("--target-bytes", type=size, metavar="SIZE", help="of a file, such as 256m")
     one.add_argument("--no-resume", action="store_true", help="do everything anew")
-    one.set_defaults(run=_compact)
+    one.set_defaults(job=_compact)
 
     one = verbs.add_parser("verify", help="check every file")
     one.add_argument("path", nargs="+", help="paths, globs or directories")
@@ -58,17 +58,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     one.add_argument(
         "--records", metavar="DIR", help="keep what is checked, to go on after a crash"
     )
-    one.set_defaults(run=_verify)
+    one.set_defaults(job=_verify)
 
     one = verbs.add_parser("profile", help="what the columns hold")
     one.add_argument("path", nargs="+", help="paths, globs or directories")
-    one.add_argument("--columns", type=_names, metavar="NAMES")
+    one.add_argument("--columns", type=names, metavar="NAMES")
     one.add_argument("--records", metavar="DIR", help="keep what is found, to go on after a crash")
-    one.set_defaults(run=_profile)
+    one.set_defaults(job=_profile)
 
     for one in verbs.choices.values():
         one.add_argument("--json", action="store_true", help="print the report as JSON")
         one.add_argument("--master", help="of Spark; by default all cores of this machine")
+        one.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -76,32 +77,21 @@ def run(arguments: argparse.Namespace) -> int:
     from fastmosaic.spark.starting import session
 
     spark = session(master=arguments.master)
-    act: Callable[[SparkSession, argparse.Namespace], Any] = arguments.run
+    act: Callable[[SparkSession, argparse.Namespace], Any] = arguments.job
     report = act(spark, arguments)
     if arguments.json:
         print(json.dumps(report.to_dict(), indent=2))
     else:
         for line in report.lines():
             print(line)
-    return 0 if getattr(report, "ok", True) else 1
+    return OK if getattr(report, "ok", True) else NO
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="app.py", description="Jobs over Mosaic files, by Spark")
     add_arguments(parser)
-    return reported(run, parser.parse_args(argv))
-
-
-def reported(act: Callable[[argparse.Namespace], int], arguments: argparse.Namespace) -> int:
-    """What `act` returns; if it raises, one line on stderr and 1."""
-    try:
-        return act(arguments)
-    except KeyboardInterrupt:
-        print("fastmosaic: interrupted", file=sys.stderr)
-    except Exception as error:  # noqa: BLE001 - whatever it is, a shell gets one line
-        text = " ".join(str(error).split()) or type(error).__name__
-        print(f"fastmosaic: {text}", file=sys.stderr)
-    return 1
+    arguments = parser.parse_args(argv)
+    return reported(run, arguments)
 
 
 def _convert(spark: SparkSession, arguments: argparse.Namespace) -> Any:
@@ -109,8 +99,8 @@ def _convert(spark: SparkSession, arguments: argparse.Namespace) -> Any:
 
     options = {}
     if arguments.statistics:
-        names = arguments.statistics
-        options["write_statistics"] = True if names == ["all"] else names
+        chosen = arguments.statistics
+        options["write_statistics"] = True if chosen == ["all"] else chosen
     return convert(
         spark,
         _source(arguments.src),
@@ -155,23 +145,6 @@ def _profile(spark: SparkSession, arguments: argparse.Namespace) -> Any:
 
 def _source(paths: Sequence[str]) -> str | list[str]:
     return paths[0] if len(paths) == 1 else list(paths)
-
-
-def _names(text: str) -> list[str]:
-    return [name.strip() for name in text.split(",") if name.strip()]
-
-
-def _size(text: str) -> int:
-    """Bytes, or with a letter for kilo, mega or giga: 64m."""
-    low = text.lower().removesuffix("b")
-    factor = SIZES.get(low[-1:], 1)
-    try:
-        size = int(low[:-1] if factor > 1 else low) * factor
-    except ValueError:
-        size = 0
-    if size < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no size, such as 1000000 or 64m")
-    return size
 
 
 if __name__ == "__main__":

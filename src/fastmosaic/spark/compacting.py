@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
+from .. import formats
 from ..errors import UnsupportedError
 from ..fileset import File, FileSet
 from ..staging import Staging
-from . import formats
 from .converting import DEFAULT_TARGET_BYTES
 from .jobs import BadFile, identity, list_files, parallelism, run
 from .report import CompactReport

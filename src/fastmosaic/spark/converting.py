@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
+from .. import formats
 from ..conform import stored_schema
 from ..discovery import Found, discover
 from ..errors import ColumnNotFoundError, CorruptFileError, SchemaMismatchError, UnsupportedError
 from ..partitions import directory, resolve
 from ..staging import Staging
-from . import formats
 from .jobs import (
     BadFile,
     Listed,

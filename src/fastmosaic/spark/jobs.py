@@ -23,7 +23,7 @@ import pyarrow as pa
 from .. import errors
 from ..discovery import Found
 from ..errors import CorruptFileError, MosaicError, UnsupportedError
-from ..location import is_fsspec
+from ..location import as_arrow
 from .report import Failure
 
 if TYPE_CHECKING:
@@ -68,15 +68,6 @@ def blaming(file: str) -> Iterator[None]:
         if error.errno is not None:
             raise
         raise BadFile(file, str(error), CorruptFileError.__name__) from error
-
-
-def as_arrow(filesystem: Any) -> Any:
-    """A filesystem with the members of pyarrow's."""
-    from pyarrow import fs
-
-    if filesystem is None:
-        return fs.LocalFileSystem()
-    return fs.PyFileSystem(fs.FSSpecHandler(filesystem)) if is_fsspec(filesystem) else filesystem
 
 
 @dataclass(frozen=True, slots=True)

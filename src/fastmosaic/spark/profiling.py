@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import pyarrow as pa
 
+from .. import sketches
 from ..errors import CorruptFileError
 from ..fileset import File, FileSet, Fittings
 from ..format.bucket import Directory, Layout
@@ -17,7 +18,6 @@ from ..format.metadata import FileMetaData
 from ..format.nested import BucketColumns
 from ..format.wire import Compression, Cursor
 from ..storage import Source, open_source
-from . import sketches
 from .jobs import BadFile, Records, Result, blaming, identity, list_files, run
 from .report import ColumnProfile, ProfileReport
 

@@ -12,13 +12,14 @@ from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 
+from .. import formats
 from ..conform import Conformer, stored_schema
 from ..discovery import Found
 from ..errors import SchemaMismatchError
+from ..location import as_arrow
 from ..staging import Staging
 from ..union import cast, widened
-from . import formats
-from .jobs import BadFile, Records, Result, as_arrow, blaming
+from .jobs import BadFile, Records, Result, blaming
 
 SortKeys: TypeAlias = tuple[tuple[str, str], ...]
 

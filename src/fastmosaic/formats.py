@@ -16,11 +16,11 @@ from typing import Any, Final, Protocol
 
 import pyarrow as pa
 
-from ..discovery import Found
-from ..errors import UnsupportedError
-from ..reader import MosaicFile
-from ..writer import MosaicWriter
-from .jobs import as_arrow
+from .discovery import Found
+from .errors import UnsupportedError
+from .location import as_arrow
+from .reader import MosaicFile
+from .writer import MosaicWriter
 
 SUFFIXES: Final = {
     "mosaic": (".mosaic",),

@@ -1,0 +1,9 @@
+"""completion: the shell completes words of the command."""
+
+from __future__ import annotations
+
+from .arguments import Commands
+
+
+def add(commands: Commands) -> None:
+    """Let the command have these."""

@@ -1,0 +1,1 @@
+"""The rows of files of any format."""

@@ -1,0 +1,9 @@
+"""head, cat and count: the rows of files."""
+
+from __future__ import annotations
+
+from .arguments import Commands
+
+
+def add(commands: Commands) -> None:
+    """Let the command have these."""

@@ -1,0 +1,9 @@
+"""verify: whether files are what their writers wrote."""
+
+from __future__ import annotations
+
+from .arguments import Commands
+
+
+def add(commands: Commands) -> None:
+    """Let the command have these."""
