@@ -12,6 +12,7 @@ from .errors import (
     UnsupportedError,
 )
 from .format.metadata import BucketMetaData, ColumnStatistics, FileMetaData, RowGroupMetaData
+from .pandas_frames import read_pandas, write_pandas
 from .polars_source import scan_polars
 from .reader import MosaicFile
 from .verify import Problem, VerifyReport, verify
@@ -40,11 +41,13 @@ __all__ = [
     "WriteReport",
     "WrittenFile",
     "read_metadata",
+    "read_pandas",
     "read_schema",
     "read_table",
     "scan_polars",
     "verify",
     "write_dataset",
+    "write_pandas",
     "write_table",
 ]
 
