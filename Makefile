@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := pyproject.toml $(wildcard src/fastmosaic/format/*.pyx src/fastmosaic/format/*.pxd)
 
-.PHONY: demo test lint format bench bench-files bench-datasets bench-spark clean
+.PHONY: demo test docs lint format bench bench-files bench-datasets bench-spark clean
 
 # Made anew whenever a kernel or a dependency changes.
 $(VENV)/ready: $(SOURCES)
@@ -27,6 +27,10 @@ lint: $(VENV)/ready
 format: $(VENV)/ready
 	$(BIN)/ruff format
 	$(BIN)/ruff check --fix
+
+# The site, in build/site. The variable silences an announcement of the theme's authors.
+docs: $(VENV)/ready
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 
 # Writes docs/benchmarks.md, docs/datasets.md and docs/spark-benchmarks.md; takes three quarters of an
 # hour. `make bench ARGS=--quick` takes five minutes and writes nothing.

@@ -1,66 +1,103 @@
-"""A 10,000-column table in Mosaic and in Parquet: sizes, and what reading ten columns takes.
+"""A 10,000-column table in Mosaic and in Parquet: sizes, and what reading some columns takes.
 
-Then the same in Spark, if there is one.
+Then the command line on the file, and the same in Spark, if there is one.
 """
 
 from __future__ import annotations
 
-import random
-import tempfile
-import time
-from collections.abc import Callable
+import os
 from pathlib import Path
-from typing import TypeVar
 
-import pyarrow.parquet as pq
+import pyarrow as pa
+from rich.console import Console
 
-import fastmosaic as fm
-from bench.tables import wide
+from bench.tables import numbered, wide
+from bench.worker import timed
 
-from . import spark
+from . import commands, picture, showing, spark
+from .comparing import Comparison, compare
 
-Result = TypeVar("Result")
+FOLDER = Path(__file__).parents[1] / "build" / "demo"
 
 
-def timed(work: Callable[[], Result], runs: int = 3) -> tuple[float, Result]:
-    """The best time of a few runs, in milliseconds, and the result."""
-    times = []
-    for _ in range(runs):
-        start = time.perf_counter()
-        result = work()
-        times.append(time.perf_counter() - start)
-    return min(times) * 1000, result
+def tell(console: Console, num_columns: int, num_rows: int, folder: Path) -> pa.Table:
+    """The part without Spark; files and a picture stay in `folder`. The table."""
+    console.rule(f"A table of {num_columns:,} columns")
+    with console.status("make the table") as status:
+        seconds, table = timed(lambda: _table(num_columns, num_rows))
+        console.print(
+            f"{_described(table)}, made in {seconds:.1f} s. Both formats compress with zstd."
+        )
+        found = compare(table, folder, status.update)
+        path = folder / "fastmosaic.png"
+        status.update("draw the picture")
+        title = (
+            f"{num_columns:,} columns, {num_rows:,} rows: the same table in Mosaic and in Parquet"
+        )
+        picture.draw(found, title, path)
+    _show(console, found)
+    console.print(f"As a picture: {_relative(path)}\n", soft_wrap=True)
+    console.rule("The command line")
+    commands.show(console, _relative(found.paths["Mosaic"]))
+    return table
+
+
+def _table(num_columns: int, num_rows: int) -> pa.Table:
+    """With names that are easy to type for three of the columns."""
+    table = wide(num_columns - 1, num_rows)
+    names = {_repeating(table): "category", table.column_names[9]: "number"}
+    return numbered(table.rename_columns([names.get(name, name) for name in table.column_names]))
+
+
+def _described(table: pa.Table) -> str:
+    texts = sum(map(pa.types.is_string, table.schema.types))
+    name_bytes = sum(len(name.encode()) for name in table.column_names) / table.num_columns
+    return (
+        f"{table.num_rows:,} rows; {texts:,} columns of text, with few values, with many, or mostly "
+        f"null, and {table.num_columns - texts:,} of integers; names of {name_bytes:.0f} bytes"
+    )
+
+
+def _repeating(table: pa.Table) -> str:
+    """The name of a text column with a few values."""
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        if pa.types.is_string(column.type) and 1 < len(column.unique()) <= 5:
+            return name
+    raise ValueError("there is none")
+
+
+def _show(console: Console, found: Comparison) -> None:
+    groups = {"file size": {name: count / 1e6 for name, count in found.sizes.items()}}
+    for what, seconds in {"write": found.writes, **found.reads}.items():
+        groups[what] = {name: value * 1000 for name, value in seconds.items()}
+    units = dict.fromkeys(groups, "ms") | {"file size": "MB"}
+    console.print(showing.bars(console, groups, units))
+    first, *_, last = found.reads
+    size, write, one, every = (
+        showing.compared(groups[what], *words)
+        for what, words in {
+            "file size": ("smaller", "larger"),
+            "write": ("faster", "slower"),
+            first: ("faster", "slower"),
+            last: ("faster", "slower"),
+        }.items()
+    )
+    console.print(
+        f"Here Mosaic is {size} than Parquet, and {write} to write. To open the file and {first} is "
+        f"{one}, to {last} is {every}. Each read gave back what was written.\n"
+    )
+
+
+def _relative(path: Path) -> Path:
+    """The path as one would type it here."""
+    return Path(os.path.relpath(path))
 
 
 def main() -> None:
-    num_columns, num_rows = 10_000, 500
-    print(f"Making a table of {num_columns:,} columns and {num_rows:,} rows ...")
-    table = wide(num_columns, num_rows)
-    columns = random.Random(1).sample(table.column_names, 10)
-
-    rows = []
-    with tempfile.TemporaryDirectory() as folder:
-        for name, write, read in (
-            ("Mosaic", fm.write_table, fm.read_table),
-            ("Parquet", pq.write_table, pq.read_table),
-        ):
-            path = Path(folder, name)
-            write_ms, _ = timed(lambda: write(table, path), runs=1)  # noqa: B023
-            ten_ms, ten = timed(lambda: read(path, columns=columns))  # noqa: B023
-            all_ms, whole = timed(lambda: read(path), runs=1)  # noqa: B023
-            assert ten.equals(table.select(columns))
-            assert whole.equals(table)
-            rows.append((name, path.stat().st_size / 1e6, write_ms, ten_ms, all_ms))
-
-    print(f"\n{'':10}{'size':>12}{'write':>12}{'10 columns':>14}{'all columns':>14}")
-    for name, size, *times in rows:
-        print(f"{name:10}{size:9.1f} MB{times[0]:9.0f} ms{times[1]:11.1f} ms{times[2]:11.0f} ms")
-    mosaic, parquet = rows
-    print(
-        f"\nMosaic is {parquet[1] / mosaic[1]:.1f} times smaller, and reads ten of the columns "
-        f"{parquet[3] / mosaic[3]:.0f} times faster. Both gave back the same table.\n"
-    )
-    spark.show(table)
+    console = showing.make_console()
+    table = tell(console, 10_000, 500, FOLDER)
+    console.rule("Spark")
+    spark.show(console, table)
 
 
 if __name__ == "__main__":

@@ -5,36 +5,58 @@ from __future__ import annotations
 import os
 import re
 import tempfile
-import textwrap
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from rich.console import Console
+from rich.padding import Padding
+from rich.text import Text
 
-from bench.tables import ROW_NUMBER, numbered
+from bench.tables import ROW_NUMBER
 from bench.worker import timed
 
+from . import showing
+from .comparing import FORMATS
+
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame, Row, SparkSession
 
 NUM_FILES = 4
-FORMATS = ("Mosaic", "Parquet")
+TURNS = 3
 _SCAN = re.compile(r"(File|Batch)Scan .*")
 
 
-def show(table: pa.Table) -> None:
-    """All of it, or one line that says why there is no Spark here."""
-    with tempfile.TemporaryDirectory() as folder:
+@dataclass(frozen=True)
+class Answer:
+    """What a query gave in one of the formats, and what it took."""
+
+    rows: list[Row]
+    seconds: float
+    num_bytes: int
+    scan: str  # the line of the plan
+
+
+def show(console: Console, table: pa.Table) -> None:
+    """All of it, or one line that says why there is no Spark here.
+
+    The table has the columns `row_number`, `category` and `number`.
+    """
+    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # of PySpark, about the version of pandas
         try:
-            spark = _start(Path(folder))
+            with console.status("start Spark"):
+                spark = _start(Path(folder))
         except (ImportError, RuntimeError) as error:
-            print(f"Spark's part is left out: {error}")
+            console.print(f"Spark's part is left out: {error}", soft_wrap=True)
             return
         try:
-            _show(spark, numbered(table), Path(folder))
+            _show(console, spark, table, Path(folder))
         finally:
             spark.stop()
 
@@ -52,7 +74,6 @@ def _start(folder: Path) -> SparkSession:
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
     }
-    print("Starting Spark ...")
     with _quiet():
         return session("fastmosaic demo", "local[*]", **conf)
 
@@ -70,18 +91,18 @@ def _quiet() -> Iterator[None]:
         os.close(kept)
 
 
-def _show(spark: SparkSession, table: pa.Table, folder: Path) -> None:
-    from fastmosaic.spark import convert, read, scans
+def _show(console: Console, spark: SparkSession, table: pa.Table, folder: Path) -> None:
+    from fastmosaic.spark import convert, read
 
-    table = table.rename_columns({_repeating(table): "category", table.column_names[10]: "number"})
     parquet, mosaic = folder / "parquet", folder / "mosaic"
-    parquet.mkdir()
     size = -(-table.num_rows // NUM_FILES)
-    for number in range(NUM_FILES):
-        part = table.slice(number * size, size)
-        pq.write_table(part, parquet / f"{number}.parquet", compression="zstd")
+    with console.status(f"write {NUM_FILES} Parquet files"):
+        parquet.mkdir()
+        for number in range(NUM_FILES):
+            part = table.slice(number * size, size)
+            pq.write_table(part, parquet / f"{number}.parquet", compression="zstd")
     report = convert(spark, parquet, mosaic, write_statistics=[ROW_NUMBER], row_group_size=size)
-    print(f"Converted with Spark, Parquet to Mosaic: {report}\n")
+    console.print(f"Converted with Spark, Parquet to Mosaic: {report}\n", soft_wrap=True)
 
     read(spark, mosaic).createOrReplaceTempView("mosaic")
     spark.read.parquet(str(parquet)).createOrReplaceTempView("parquet")
@@ -89,40 +110,54 @@ def _show(spark: SparkSession, table: pa.Table, folder: Path) -> None:
         "SELECT category, count(*), sum(number)\nFROM {}\n"
         f"WHERE {ROW_NUMBER} >= {size * (NUM_FILES - 1)}\nGROUP BY category ORDER BY category"
     )
-    print(query.format("mosaic -- and once more FROM parquet"), end="\n\n")
+    _show_text(console, query.format("mosaic -- and once more FROM parquet"))
+    with console.status("run the query"):
+        answers = {name: _ask(spark, name, query.format(name.lower())) for name in FORMATS}
+    first, *others = (answer.rows for answer in answers.values())
+    if any(rows != first for rows in others):
+        raise AssertionError("the formats gave different rows")
+    console.print(showing.rows(["category", "count(*)", "sum(number)"], _cells(first), right=True))
+    _show_costs(console, answers)
 
-    answers, rows = [], []
-    for name in FORMATS:
-        text = query.format(name.lower())
-        df = spark.sql(text)
-        before = _bytes_read(spark)
-        answers.append(df.collect())
-        num_bytes = scans()[-1].num_bytes if name == "Mosaic" else _bytes_read(spark) - before
-        seconds = min(timed(lambda: spark.sql(text).collect())[0] for _ in range(3))  # noqa: B023
-        rows.append((name, seconds, num_bytes, _scan(df)))
-    assert answers[0] == answers[1]
-    for row in answers[0]:
-        print("  ".join(f"{value!s:>14}" for value in row))
 
-    print(f"\n{'':10}{'best of 3':>12}{'bytes read':>14}")
-    for name, seconds, num_bytes, _ in rows:
-        print(f"{name:10}{seconds:10.2f} s{num_bytes:14,}")
-    print("\nWhat the plans say of their scans:")
-    for name, *_, scan in rows:
-        print(textwrap.fill(scan, 100, initial_indent=f"{name:10}", subsequent_indent=" " * 10))
-    print(
-        "\nBoth gave the same rows. The bytes of Mosaic are those of the columns: the ends of its "
-        "files\nwere read once, when it was loaded; Spark reads those of Parquet with every query."
+def _show_costs(console: Console, answers: dict[str, Answer]) -> None:
+    groups = {
+        f"time, best of {TURNS}": {name: answer.seconds for name, answer in answers.items()},
+        "bytes read": {name: answer.num_bytes / 1e3 for name, answer in answers.items()},
+    }
+    console.print(showing.bars(console, groups, dict(zip(groups, ("s", "kB"), strict=True))))
+    console.print("What the plans say of their scans:")
+    for name, answer in answers.items():
+        console.print(Padding(_scan_of(name, answer), (0, 2), expand=False))
+    console.print(
+        "\nBoth gave the same rows. The bytes of Mosaic are those of the columns: the ends of its files "
+        "were read once, when it was loaded; Spark reads those of Parquet with every query."
     )
 
 
-def _repeating(table: pa.Table) -> str:
-    """The name of a text column with a few values."""
-    for name in table.column_names:
-        column = table[name]
-        if pa.types.is_string(column.type) and 1 < len(column.unique()) <= 5:
-            return name
-    raise ValueError("there is none")
+def _ask(spark: SparkSession, name: str, query: str) -> Answer:
+    from fastmosaic.spark import scans
+
+    df = spark.sql(query)
+    before = _bytes_read(spark)
+    rows = df.collect()
+    num_bytes = scans()[-1].num_bytes if name == "Mosaic" else _bytes_read(spark) - before
+    seconds = min(timed(lambda: spark.sql(query).collect())[0] for _ in range(TURNS))
+    return Answer(rows, seconds, num_bytes, _scan(df))
+
+
+def _scan_of(name: str, answer: Answer) -> Text:
+    return Text.assemble((name, showing.COLOURS[name]), f": {answer.scan}")
+
+
+def _cells(rows: list[Row]) -> list[list[str]]:
+    return [
+        [f"{value:,}" if isinstance(value, int) else str(value) for value in row] for row in rows
+    ]
+
+
+def _show_text(console: Console, text: str) -> None:
+    console.print(Padding(Text(text), (0, 0, 0, 2)))
 
 
 def _bytes_read(spark: SparkSession) -> int:

@@ -14,7 +14,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import fastmosaic as fm
-from bench import arrays, floor, measure, report, tables
+from bench import arrays, floor, measure, report, tables, tuning
 from bench.contenders import CONTENDERS, OURS, REFERENCE, Contender, Feather
 from bench.plan import (
     FILTER,
@@ -222,3 +222,14 @@ def test_lists_are_measured_in_both_layouts(monkeypatch) -> None:
         monkeypatch.setattr(arrays, name, value)
     _, _, *lines = arrays.table_of_results().splitlines()
     assert [line.split(" | ")[2] for line in lines] == ["columns", "block"] * len(arrays.CASES)
+
+
+def test_options_are_measured(tmp_path, monkeypatch):
+    monkeypatch.setattr(tuning, "TURNS", 1)
+    experiment = replace(
+        tuning.EXPERIMENTS["pages"][0], table=lambda: tables.numbered(tables.wide(120, 20))
+    )
+    results = tuning.measure(experiment, tmp_path)
+    lines = tuning.markdown(experiment, results)
+    assert len(lines) == 2 + len(experiment.variants)
+    assert [line.count("|") for line in lines] == [lines[0].count("|")] * len(lines)

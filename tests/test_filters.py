@@ -376,6 +376,12 @@ def test_other_columns_still_skip_where_a_nan_may_match():
     assert keeps == [3]
 
 
+def test_a_pattern_is_no_reason_to_keep_row_groups():
+    tables = [pa.table({"x": [low, low + 0.5], "y": ["a", "b"]}) for low in (0.0, 1.0, 2.0)]
+    expression = (x > 1.2) & pc.match_like(pc.field("y"), "%b")
+    assert matching(expression, groups_of(*tables), tables[0].schema) == [1, 2]
+
+
 def test_nans_in_two_columns_at_once_are_kept():
     table = pa.table({"x": [1.0, math.nan], "y": [1.0, math.nan]})
     expression = x.is_null(nan_is_null=True) & pc.field("y").is_null(nan_is_null=True)

@@ -53,7 +53,8 @@ def _close_matches(name: str, names: Iterable[str]) -> list[str]:
     """Up to three of `names` that `name` may have been meant for, whatever their case.
 
     Comparing with each of ten thousand names would take seconds. One that differs in up to three
-    places has a quarter of `name` in it, so the comparison is with those that have most quarters.
+    places has a quarter of `name` in it, so the comparison is with those that have most quarters,
+    and of these with those that begin and end most alike.
     """
     import difflib
     import heapq
@@ -68,9 +69,16 @@ def _close_matches(name: str, names: Iterable[str]) -> list[str]:
         low = other.lower()
         shared = sum(part in low for part in quarters)
         if shared:
-            likeness.append((shared, -abs(len(low) - len(folded)), low, other))
-    original = {low: other for _, _, low, other in heapq.nlargest(50, likeness)}
+            alike = _num_alike(low, folded) + _num_alike(low[::-1], folded[::-1])
+            likeness.append((shared, alike, -abs(len(low) - len(folded)), low, other))
+    original = {low: other for *_, low, other in heapq.nlargest(50, likeness)}
     return [original[low] for low in difflib.get_close_matches(folded, original, n=3, cutoff=0.6)]
+
+
+def _num_alike(one: str, other: str) -> int:
+    """How many characters both begin with."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((i for i, (a, b) in pairs if a != b), min(len(one), len(other)))
 
 
 class SchemaMismatchError(MosaicError, ValueError):

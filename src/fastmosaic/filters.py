@@ -35,7 +35,9 @@ BY_POSITION: Final = re.compile(r'(?<!["\w])FieldPath\(\d')
 FUNCTION: Final = re.compile(r"(\w+)\(")
 NAN: Final = re.compile(r"(?<!\w)nan(?!\w)")
 # Functions that neither make a NaN nor round; and a type, as it stands before a list of values.
-PLAIN_FUNCTIONS: Final = frozenset({"invert", "is_in", "is_null", "is_valid", "decimal128"})
+PLAIN_FUNCTIONS: Final = frozenset(
+    {"invert", "is_in", "is_null", "is_valid", "match_like", "decimal128"}
+)
 
 
 def to_expression(filters: object) -> Expression:

@@ -17,7 +17,7 @@ _WORD: Final = pa.uint64()
 _NAN: Final = 0x7FF8_0000_0000_0000
 _MIX: Final = ((30, 0xBF58_476D_1CE4_E5B9), (27, 0x94D0_49BB_1331_11EB), (31, 1))
 
-EMPTY: Final = pa.array([], _WORD)
+EMPTY: Final = pa.nulls(0, _WORD)  # without an import of pandas
 
 
 def has_sketch(type: pa.DataType) -> bool:

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from .. import formats
 from ..errors import UnsupportedError
 from ..fileset import File, FileSet
 from ..staging import Staging
+from ..targets import check_options
 from .converting import DEFAULT_TARGET_BYTES
 from .jobs import BadFile, identity, list_files, parallelism, run
 from .report import CompactReport
@@ -91,7 +91,7 @@ def compact(
         "use_threads": len(items) < parallelism(spark),
         **options,
     }
-    formats.check_options("mosaic", schema, options)
+    check_options("mosaic", schema, options)
     name = identity("compact", listed, target_bytes, sorted(options.items()))
     staging = Staging.begin(base, None, "overwrite", identity=name)
     if not staging.replaces:

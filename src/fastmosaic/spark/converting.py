@@ -17,6 +17,8 @@ from ..discovery import Found, discover
 from ..errors import ColumnNotFoundError, CorruptFileError, SchemaMismatchError, UnsupportedError
 from ..partitions import directory, resolve
 from ..staging import Staging
+from ..targets import check_options
+from ..uniting import check_same, unite
 from .jobs import (
     BadFile,
     Listed,
@@ -34,12 +36,10 @@ from .rewriting import (
     Piece,
     Rewrite,
     SortKeys,
-    check_same,
     clear_stale,
     finished,
     pack,
     records_of,
-    unite,
 )
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ def convert(
         inspected, bad = _inspect(spark, sources, skips)
         failures += bad
         target = _target_schema(inspected, schema, unify)
-        formats.check_options(target_format, target, options)
+        check_options(target_format, target, options)
         _check_sort_keys(keys, target)
         items = pack(_directories(inspected), target_file_bytes)
         if target_format == "mosaic":

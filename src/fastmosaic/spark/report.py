@@ -5,8 +5,20 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any, Final
 
+from ..profiles import ColumnProfile
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+__all__ = [
+    "ColumnProfile",
+    "CompactReport",
+    "ConvertReport",
+    "Failure",
+    "ProfileReport",
+    "VerifiedFile",
+    "VerifyReport",
+]
 
 _CELL_WIDTH: Final = 32
 
@@ -139,28 +151,6 @@ class VerifyReport:
 
 
 @dataclass(frozen=True, slots=True)
-class ColumnProfile:
-    """What is known of a column. Bounds are text; None where there are none.
-
-    `distinct` is exact up to `DISTINCT_EXACT` values and an estimate above; None for lists and
-    maps. `bytes` are those of its own pages, and its share of buckets that are compressed as one.
-    """
-
-    column: str
-    type: str
-    rows: int
-    nulls: int
-    distinct: int | None
-    min: str | None
-    max: str | None
-    bytes: int
-    plain: int  # pages by their encoding
-    const: int
-    dict: int
-    all_null: int
-
-
-@dataclass(frozen=True, slots=True)
 class ProfileReport:
     """What `profile` has found."""
 
@@ -175,7 +165,8 @@ class ProfileReport:
         """A row for each column."""
         schema = (
             "column string, type string, rows long, nulls long, distinct long, min string, "
-            "max string, bytes long, plain long, const long, dict long, all_null long"
+            "max string, bytes long, plain long, const long, dict long, all_null long, "
+            "array_block long"
         )
         names = [field.name for field in fields(ColumnProfile)]
         rows = [tuple(getattr(column, name) for name in names) for column in self.columns]

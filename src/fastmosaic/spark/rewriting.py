@@ -13,12 +13,11 @@ from typing import Any, Final, TypeAlias
 import pyarrow as pa
 
 from .. import formats
-from ..conform import Conformer, stored_schema
 from ..discovery import Found
-from ..errors import SchemaMismatchError
 from ..location import as_arrow
 from ..staging import Staging
-from ..union import cast, widened
+from ..targets import Target, open_target
+from ..uniting import Fitting
 from .jobs import BadFile, Records, Result, blaming
 
 SortKeys: TypeAlias = tuple[tuple[str, str], ...]
@@ -93,53 +92,9 @@ class Rewrite:
                 }
 
     def _batches(self, piece: Piece) -> Iterator[pa.RecordBatch]:
-        fitters: dict[pa.Schema, _Fitter] = {}
-        last: tuple[pa.Schema, _Fitter] | None = None
+        fitting = Fitting(self.schema, self.drops)
         for batch in formats.batches(piece.found, piece.format, piece.groups, self.schema):
-            if last is None or last[0] is not batch.schema:
-                fitter = fitters.get(batch.schema)
-                if fitter is None:
-                    fitter = fitters[batch.schema] = _Fitter(batch.schema, self.schema, self.drops)
-                last = (batch.schema, fitter)
-            yield from last[1].fit(batch)
-
-
-class _Fitter:
-    """Makes batches of a source fit the schema of the target."""
-
-    def __init__(self, source: pa.Schema, target: pa.Schema, drops: bool) -> None:
-        self._target = target
-        stored = stored_schema(source)
-        self._conformer = Conformer(stored)
-        self._same = stored.equals(target)
-        index_of = {name: index for index, name in enumerate(source.names)}
-        # A column without any value may become one of any type.
-        empty = {field.name for field in source if pa.types.is_null(field.type)}
-        self._indices = [None if name in empty else index_of.get(name) for name in target.names]
-        extra = index_of.keys() - set(target.names)
-        if extra and not drops:
-            raise SchemaMismatchError(
-                f"column {min(extra)!r} is not among those that its beginning has; "
-                "schema= can say which there are"
-            )
-
-    def fit(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        if self._same:
-            yield batch  # the writer does the rest
-            return
-        for part in self._conformer.conform(batch):
-            arrays = []
-            for target, index in zip(self._target, self._indices, strict=True):
-                if index is None:
-                    array = pa.nulls(part.num_rows, target.type)
-                else:
-                    array = cast(part.column(index), target)
-                if array.null_count and not target.nullable:
-                    raise SchemaMismatchError(
-                        f"column {target.name!r} has nulls, but schema= declares it not null"
-                    )
-                arrays.append(array)
-            yield pa.RecordBatch.from_arrays(arrays, schema=self._target)
+            yield from fitting.fit(batch)
 
 
 class _Output:
@@ -152,7 +107,7 @@ class _Output:
         self._limit = rewrite.target_bytes
         if sum(map(estimate, item.pieces)) <= rewrite.target_bytes * _TOLERANCE:
             self._limit = int(rewrite.target_bytes * _TOLERANCE)
-        self._target: formats.Target | None = None
+        self._target: Target | None = None
         self._file = ""
         self._rows = 0
         self._held: list[pa.RecordBatch] = []  # to be sorted
@@ -203,7 +158,7 @@ class _Output:
         suffix = formats.SUFFIXES[rewrite.target_format][0]
         name = f"part-{self._item.number:05d}-{len(self.files):03d}-{self._attempt}{suffix}"
         self._file = f"{self._item.directory}/{name}" if self._item.directory else name
-        self._target = formats.open_target(
+        self._target = open_target(
             rewrite.target_format,
             rewrite.staging.path(self._file),
             rewrite.staging.filesystem,
@@ -296,65 +251,3 @@ def clear_stale(staging: Staging, verb: str) -> None:
         for name in os.listdir(place):
             if name.startswith(start):
                 shutil.rmtree(os.path.join(place, name), ignore_errors=True)
-
-
-def unite(schemas: Sequence[tuple[pa.Schema, str]], *, is_text: bool = False) -> pa.Schema:
-    """The columns of all schemas, each of which has the name of a file with it.
-
-    Types widen as in a data set of Mosaic files; in text, integers also to floats.
-    """
-    fields: dict[str, pa.Field] = {}
-    files: dict[str, str] = {}
-    counts: dict[str, int] = {}
-    for schema, file in schemas:
-        for field in schema:
-            name = field.name
-            counts[name] = counts.get(name, 0) + 1
-            known = fields.get(name)
-            if known is None or pa.types.is_null(known.type):
-                nullable = field.nullable or known is not None
-                fields[name], files[name] = field.with_nullable(nullable), file
-                continue
-            if not pa.types.is_null(field.type) and field.type != known.type:
-                wide = widened(known.type, field.type)
-                if wide is None and is_text:
-                    wide = _text_widened(known.type, field.type)
-                if wide is None:
-                    raise SchemaMismatchError(
-                        f"column {name!r} is {known.type} in {files[name]} and {field.type} in "
-                        f"{file}, which no type joins; schema= can say which it shall be"
-                    )
-                known = known.with_type(wide)
-            fields[name] = known.with_nullable(known.nullable or field.nullable)
-    missing = {name for name, count in counts.items() if count < len(schemas)}
-    return pa.schema(
-        [field.with_nullable(True) if name in missing else field for name, field in fields.items()]
-    )
-
-
-def _text_widened(one: pa.DataType, other: pa.DataType) -> pa.DataType | None:
-    kinds = {pa.types.is_integer(one), pa.types.is_integer(other)}
-    floats = {pa.types.is_floating(one), pa.types.is_floating(other)}
-    return pa.float64() if kinds == floats == {True, False} else None
-
-
-def check_same(schemas: Sequence[tuple[pa.Schema, str]]) -> None:
-    """Raise unless all files have the same columns, of the same types."""
-    first, first_file = schemas[0]
-    for schema, file in schemas[1:]:
-        for field in schema:
-            index = first.get_field_index(field.name)
-            if index < 0:
-                raise _different(f"{file} has a column {field.name!r}, {first_file} has none")
-            if first.field(index).type != field.type:
-                raise _different(
-                    f"column {field.name!r} is {first.field(index).type} in {first_file} and "
-                    f"{field.type} in {file}"
-                )
-        for name in first.names:
-            if schema.get_field_index(name) < 0:
-                raise _different(f"{first_file} has a column {name!r}, {file} has none")
-
-
-def _different(fact: str) -> SchemaMismatchError:
-    return SchemaMismatchError(f"{fact}; with unify=True they are converted to one schema")

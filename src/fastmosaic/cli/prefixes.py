@@ -1,0 +1,116 @@
+"""Thousands of names as a few groups: those that begin, or end, with the same words.
+
+Names are taken apart where people do: at separators, between letters and digits, where small
+letters end. A group is divided by the next word as long as it holds a good part of all names and
+the parts are neither too many nor too small; what is in no part stays together as the rest.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+from typing import Final
+
+_LETTERS: Final = r"\d+|[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[^\W\d_]+"  # 12, HTTP, Server or server, über
+_WORD: Final = re.compile(rf"{_LETTERS}|[\W_]+")
+_STEP: Final = re.compile(rf"[\W_]*(?:{_LETTERS})?[\W_]*")
+_MIN_SHARE: Final = 0.1  # of all names, in a group that is worth dividing
+_MIN_COVERED: Final = 0.25  # of its names, in parts that are large enough
+_MAX_GROUPS: Final = 100
+_MAX_SMALL: Final = 200  # a part is too small if more than this many of it would be needed
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Names that have something in common, by their indices.
+
+    fixed      what all of them begin with, or end with
+    at_end     which of both it is
+    is_rest    whether there are other groups of names that have the same in common
+    """
+
+    fixed: str
+    at_end: bool
+    is_rest: bool
+    members: list[int]
+
+    @property
+    def pattern(self) -> str:
+        """A glob for its names, but for the rest also for those of other groups."""
+        return f"*{self.fixed}" if self.at_end else f"{self.fixed}*"
+
+    def varying(self, name: str) -> str:
+        """The part of a name that is its own."""
+        return name.removesuffix(self.fixed) if self.at_end else name.removeprefix(self.fixed)
+
+
+def grouped(names: Sequence[str]) -> list[Group]:
+    """All names in groups, by common prefixes; by suffixes if only these tell names apart."""
+    words = [_WORD.findall(name) for name in names]
+    by_prefix = _divided(words, at_end=False)
+    if len(by_prefix) > 1:
+        return by_prefix
+    by_suffix = _divided([list(reversed(one)) for one in words], at_end=True)
+    return by_suffix if len(by_suffix) > 1 else by_prefix
+
+
+def next_words(prefix: str, names: Sequence[str]) -> list[str]:
+    """What may come next in names that begin with `prefix`: as many words as tell them apart."""
+    ends = [len(prefix)] * len(names)
+    while True:
+        further = [
+            _STEP.match(name, end).end()  # type: ignore[union-attr]  # it matches also nothing
+            for name, end in zip(names, ends, strict=True)
+        ]
+        ways = dict.fromkeys(name[:end] for name, end in zip(names, further, strict=True))
+        if len(ways) > 1 or further == ends:
+            return list(ways)
+        ends = further
+
+
+def _divided(words: Sequence[Sequence[str]], at_end: bool) -> list[Group]:
+    total = len(words)
+    smallest = max(2, total // _MAX_SMALL)
+    done: list[tuple[int, bool, list[int]]] = []  # number of common words, whether a rest, members
+    pending = [(_num_common(words, range(total), 0), list(range(total)))]
+    while pending:
+        pending.sort(key=lambda node: len(node[1]))
+        depth, members = pending.pop()
+        parts: dict[str | None, list[int]] = {}
+        if len(members) > total * _MIN_SHARE:
+            for index in members:
+                word = words[index][depth] if depth < len(words[index]) else None
+                parts.setdefault(word, []).append(index)
+        kept = [part for part in parts.values() if len(part) >= smallest]
+        num_groups = len(done) + len(pending) + len(kept) + 1
+        if not _MIN_COVERED * len(members) <= sum(map(len, kept)) or num_groups > _MAX_GROUPS:
+            kept = []
+        pending += [(_num_common(words, part, depth + 1), part) for part in kept]
+        taken = {index for part in kept for index in part}
+        rest = [index for index in members if index not in taken]
+        if rest:
+            done.append((depth, bool(kept), rest))
+    return [
+        Group(_joined(words[members[0]][:depth], at_end), at_end, is_rest, members)
+        for depth, is_rest, members in done
+    ]
+
+
+def _num_common(words: Sequence[Sequence[str]], members: Sequence[int], depth: int) -> int:
+    """How many words all members begin with, of which `depth` are known."""
+    if not members:
+        return 0
+    first, *others = members
+    common = len(words[first])
+    for index in others:
+        pairs = zip(words[first][depth:common], words[index][depth:], strict=False)
+        common = depth + sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+        if common == depth:
+            break
+    return common
+
+
+def _joined(words: Sequence[str], at_end: bool) -> str:
+    return "".join(reversed(words) if at_end else words)
