@@ -55,7 +55,7 @@ LAYERS = [
     {"spark"},
     {"spark.app"},
     {"cli.aligned", "cli.prefixes", "cli.values"},
-    {"cli.arguments", "cli.console", "cli.pipes", "cli.where"},
+    {"cli.arguments", "cli.console", "cli.where"},
     {"cli.cells", "cli.files", "cli.inputs", "cli.text_options"},
     {"cli.columns", "cli.comparison"},
     {

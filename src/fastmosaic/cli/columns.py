@@ -49,7 +49,7 @@ class Entry:
 
 def entries_of(files: Input) -> list[Entry]:
     """The columns of all files, in their order."""
-    fileset: FileSet | None = getattr(files, "fileset", None)
+    fileset = files.fileset
     if fileset is None:
         return [
             Entry(position, field.name, str(field.type), field.nullable)
@@ -88,7 +88,7 @@ def _entry_of(fileset: FileSet, blocks: Iterable[SchemaBlock], position: int, na
 
 def measure(entries: Sequence[Entry], files: Input, advance: Callable[[int], None]) -> None:
     """Let the columns have their sizes, bytes in all files; `advance` is told of bytes done."""
-    fileset: FileSet | None = getattr(files, "fileset", None)
+    fileset = files.fileset
     if fileset is None:
         raise UnsupportedError(f"sizes of columns are known of Mosaic files, not of {files.format}")
     for entry in entries:

@@ -24,18 +24,17 @@ from ..shell import OK, names, size
 from ..targets import check_options, open_target, schema_for
 from ..text import with_types
 from ..uniting import Fitting
-from .arguments import Commands, add_columns, add_json, add_where
+from .arguments import Commands, add_columns, add_command, add_json, add_where, positive
 from .console import Console, human_size, printable
-from .inputs import Input, matching, open_input
-from .pipes import STANDARD
+from .inputs import STANDARD, Input, matching, open_input
 from .text_options import add_dialect, add_types, dialect
 
-_EXAMPLES: Final = """\
-examples:
-  fastmosaic convert events.parquet events.mosaic --stats id,time
-  fastmosaic convert 'logs/*.csv' days/ --type 'sensor_*=double' --partition-by day
-  fastmosaic convert wide.mosaic - --to csv -c id,'temp_*' --where "id < 100"
-
+_EXAMPLES: Final = (
+    "convert events.parquet events.mosaic --stats id,time",
+    "convert 'logs/*.csv' days/ --type 'sensor_*=double' --partition-by day",
+    """convert wide.mosaic - --to csv -c id,'temp_*' --where "id < 100" """,
+)
+_NOTES: Final = """\
 A file appears under its name when it is complete: until then, and after an error or Ctrl-C, what
 was there before stays as it is. Types that the target lacks become wider ones that hold every
 value, or are an error; --type casts a column, -c leaves others out.
@@ -62,12 +61,13 @@ _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 
 def add(commands: Commands) -> None:
     """Let the command have this."""
-    parser = commands.add_parser(
+    parser = add_command(
+        commands,
         "convert",
-        help="convert files of one format to another",
-        description="Convert Mosaic, Parquet, ORC, Arrow, CSV and JSON lines to one another.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        "convert files of one format to another",
+        "Convert Mosaic, Parquet, ORC, Arrow, CSV and JSON lines to one another.",
+        _EXAMPLES,
+        _NOTES,
     )
     parser.add_argument(
         "paths", nargs="+", metavar="SRC", help="files, directories or globs; - is standard input"
@@ -121,7 +121,7 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
         help="columns that get statistics, by name or glob, or all",
     )
     group.add_argument(
-        "--row-group-size", type=count, metavar="ROWS", help="the most rows in a row group"
+        "--row-group-size", type=positive, metavar="ROWS", help="the most rows in a row group"
     )
     group.add_argument(
         "--row-group-bytes", type=size, metavar="SIZE", help="of a row group, such as 64m"
@@ -129,15 +129,15 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--buckets",
         dest="num_buckets",
-        type=count,
+        type=positive,
         metavar="N",
         help="that columns are cut into",
     )
     group.add_argument(
         "--page-size-threshold",
-        type=size,
+        type=_threshold,
         metavar="SIZE",
-        help="of a column, from which it gets a page; by default by cost",
+        help="of a column, from which it gets a page, 0 for all; by default by cost",
     )
     group.add_argument(
         "--array-layout", choices=("columns", "block"), help="how lists of scalars are stored"
@@ -154,15 +154,12 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--partition-by", type=names, metavar="NAMES", help="make key=value/ of them"
     )
-    group.add_argument("--file-rows", type=count, metavar="ROWS", help="the most of a file")
+    group.add_argument("--file-rows", type=positive, metavar="ROWS", help="the most of a file")
     group.add_argument("--file-bytes", type=size, metavar="SIZE", help="of a file, about")
 
 
-def count(text: str) -> int:
-    """An argument that is a number of something."""
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of at least 1")
-    return int(text)
+def _threshold(text: str) -> int:
+    return 0 if text == "0" else size(text)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,18 +9,18 @@ from typing import Any, Final
 import pyarrow as pa
 
 from ..shell import NO, OK
-from .arguments import Commands, add_columns, add_json
+from .arguments import Commands, add_columns, add_command, add_json
 from .comparison import Columns, Rows
 from .console import Column, Console, printable
 from .inputs import matching, open_input
 from .text_options import add_dialect, add_types, dialect
 
-_EXAMPLES: Final = """\
-examples:
-  fastmosaic diff events.parquet events.mosaic
-  fastmosaic diff --schema monday/ tuesday/
-  fastmosaic diff a.csv b.csv -c 'price_*' --json
-
+_EXAMPLES: Final = (
+    "diff events.parquet events.mosaic",
+    "diff --schema monday/ tuesday/",
+    "diff a.csv b.csv -c 'price_*' --json",
+)
+_NOTES: Final = """\
 Rows are compared in their order, and count from 0. Types are the same if Mosaic stores them
 alike, as large_string and string; where they differ, values are compared as the type that holds
 both, if there is one. NaN equals NaN, and -0.0 equals 0.0. Metadata and whether columns may be
@@ -34,12 +34,13 @@ _MAX_VALUE: Final = 60  # characters of a value there
 
 def add(commands: Commands) -> None:
     """Let the command have this."""
-    parser = commands.add_parser(
+    parser = add_command(
+        commands,
         "diff",
-        help="compare two files or directories",
-        description="Compare the columns and rows of two tables, of any formats.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        "compare two files or directories",
+        "Compare the columns and rows of two tables, of any formats.",
+        _EXAMPLES,
+        _NOTES,
     )
     parser.add_argument("one", metavar="A", help="a file, directory or glob")
     parser.add_argument("other", metavar="B")

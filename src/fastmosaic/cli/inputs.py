@@ -6,18 +6,19 @@ columns are chosen as far as the format allows, and rows are filtered batch by b
 
 from __future__ import annotations
 
-import atexit
 import os
 import re
+import shutil
+import stat
+import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field as dataclass_field
 from fnmatch import translate
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
-from pyarrow import ipc
 
 from .. import formats, text
 from ..discovery import MAGIC, Found, discover
@@ -30,12 +31,14 @@ from ..reader import one_batch
 from ..shell import names as split_names
 from ..text import DEFAULT_DIALECT, Dialect
 from ..uniting import Fitting, unite
-from .pipes import STANDARD, Pipe, is_pipe
 
 if TYPE_CHECKING:
     from pyarrow.compute import Expression
 
+STANDARD: Final = "-"  # input or output, as other commands call it
+
 _BATCH_ROWS: Final = 65536
+_SPOOL_BYTES: Final = 1 << 20  # that are copied at a time
 
 Advance = Callable[[int], object]
 
@@ -45,8 +48,10 @@ class Input(ABC):
 
     format: str
     files: list[Found]
-    num_bytes: int  # of the files; 0 for a pipe
+    num_bytes: int  # of the files
     num_rows: int | None  # None if it takes reading them
+    fileset: FileSet | None = None  # of Mosaic files
+    spool: Any = None  # what came out of a pipe, as long as it is needed
 
     @property
     @abstractmethod
@@ -122,22 +127,54 @@ def open_input(
 ) -> Input:
     """Files of one format by their paths, directories or globs; "-" is standard input.
 
-    The format is given, or told by the end of a name, or by the bytes of the file.
+    What comes out of a pipe is kept in a temporary file: most formats are read from their ends, and
+    text is read twice. The format is given, or told by the end of a name, or by the bytes of the file.
 
     `types` are those of columns in text, by name or glob. Where none is given, text has the types
     of its beginning, or those of all of it if it is to be read as a `whole` first.
     """
     if format is not None:
         formats.check_format("format", format)
-    if any(map(is_pipe, paths)):
+    spool = None
+    if any(map(_is_pipe, paths)):
         if len(paths) > 1:
             raise ValueError("a pipe, or standard input, is read alone, without other files")
-        return _Piped(paths[0], format, types, dialect)
-    found = discover(paths[0] if len(paths) == 1 else list(paths))
+        spool, found = _spooled(paths[0])
+        paths = [spool.name]
+    else:
+        found = discover(paths[0] if len(paths) == 1 else list(paths))
     known = _format_of(found, format)
+    source: Input
     if known == "mosaic":
-        return _Mosaic(paths, found)
-    return _Others(found, known, types, dialect, whole)
+        source = _Mosaic(paths, found)
+    else:
+        source = _Others(found, known, types, dialect, whole)
+    source.spool = spool
+    return source
+
+
+def _is_pipe(path: str) -> bool:
+    """Whether it can be read but once: standard input, a pipe, a device."""
+    if path == STANDARD:
+        return True
+    try:
+        mode = os.stat(path).st_mode
+    except (OSError, ValueError):
+        return False
+    return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
+
+
+def _spooled(path: str) -> tuple[Any, list[Found]]:
+    """What comes out of a pipe, in a file that is gone when nobody holds it."""
+    is_standard = path == STANDARD
+    # How its name ends may tell its format, and how it is compressed.
+    suffix = "" if is_standard else f"-{os.path.basename(path)}"
+    spool = tempfile.NamedTemporaryFile(prefix="fastmosaic-", suffix=suffix)  # noqa: SIM115
+    with open(0 if is_standard else path, "rb", closefd=not is_standard) as pipe:
+        shutil.copyfileobj(pipe, spool, _SPOOL_BYTES)
+    spool.flush()
+    name = "standard input" if is_standard else path
+    return spool, [Found(name, None, spool.name, spool.tell(), {})]
 
 
 def matching(patterns: Sequence[str], names: Sequence[str]) -> list[str]:
@@ -244,7 +281,7 @@ class _Mosaic(Input):
     def __init__(self, paths: Sequence[str], found: list[Found]) -> None:
         self.format = "mosaic"
         self.files = found
-        self.fileset = FileSet(paths[0] if len(paths) == 1 else list(paths))
+        self.fileset: FileSet = FileSet(paths[0] if len(paths) == 1 else list(paths))
         self.num_bytes = sum(file.size for file in self.fileset.files)
         self.num_rows = self.fileset.count_rows()
 
@@ -421,74 +458,6 @@ class _Others(Input):
             return batch
         fields = [self.field(name) for name in wanted]
         return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields, batch.schema.metadata))
-
-
-class _Piped(Input):
-    """What comes out of a pipe, once."""
-
-    def __init__(
-        self,
-        path: str,
-        format: str | None,
-        types: Mapping[str, pa.DataType] | None,
-        dialect: Dialect,
-    ) -> None:
-        name = "standard input" if path == STANDARD else path
-        known = format or formats.format_of(path)
-        if known is None:
-            raise ValueError(f"{name}: the format of a pipe must be given, as by --from csv")
-        if known not in (*formats.TEXT, "arrow"):
-            raise ValueError(f"{name}: {known} is not read from a pipe, but from a file")
-        for pattern in types or ():
-            if MAGIC.search(pattern):
-                raise ValueError(f"{name}: columns of a pipe are known by name, not by {pattern!r}")
-        self.format = known
-        self.files = [Found(name, None, path, None, {})]
-        self.num_bytes = 0
-        self.num_rows = None
-        self._types = types
-        self._opened = ExitStack()
-        self._pipe = Pipe(path)
-        stream = self._opened.enter_context(self._pipe.to_arrow())
-        self._opened.callback(self._pipe.end)
-        atexit.register(self._opened.close)
-        with _blaming(name):
-            if known == "arrow":
-                self._reader = self._opened.enter_context(ipc.open_stream(stream))
-                self._schema = self._reader.schema
-            else:
-                given = pa.schema(dict(types or {})) if types else None
-                self._reader = self._opened.enter_context(
-                    text.open_text(stream, known, given, dialect=dialect)
-                )
-                self._schema = text.with_types(self._reader.schema, types or {})
-            text.check_names(self._schema.names)
-        self._opened.callback(self._drain)
-
-    def _drain(self) -> None:
-        """Let Arrow come to an end; at the end of the process, Python would not answer it."""
-        self._pipe.end()
-        with suppress(pa.ArrowException, OSError):
-            for _ in self._reader:
-                pass
-
-    @property
-    def schema(self) -> pa.Schema:
-        return self._schema
-
-    def _batches(
-        self,
-        columns: Sequence[str] | None,
-        expression: Expression | None,
-        needed: Sequence[str],
-        advance: Advance,
-    ) -> Generator[pa.RecordBatch]:
-        result = self.schema_of(columns)
-        fitting = Fitting(self._schema, drops=False)
-        with self._opened, _explaining(self.files[0].name, self._types):
-            for batch in text.rows(self._reader, self._reader.schema.names):
-                for part in fitting.fit(batch):
-                    yield _finished(part, expression, result)
 
 
 @contextmanager

@@ -135,10 +135,9 @@ def _head(arguments: argparse.Namespace) -> int:
 
 def first_rows(source: Input, num_rows: int, columns: Sequence[str], where: str | None) -> pa.Table:
     """The first rows that match; of Mosaic files, no more than is needed for them is read."""
-    fileset = getattr(source, "fileset", None)
-    if fileset is not None:
+    if source.fileset is not None:
         condition = None if where is None else parse(where).expression(source.field)
-        return fileset.head(num_rows, fileset.query(columns, condition))
+        return source.fileset.head(num_rows, source.fileset.query(columns, condition))
     batches = list(_limited(source.batches(columns, where), num_rows))
     return pa.Table.from_batches(batches, source.schema_of(columns))
 
@@ -248,7 +247,7 @@ def _is_number(type: pa.DataType) -> bool:
 
 def _cat(arguments: argparse.Namespace) -> int:
     console = Console(arguments)
-    source = open_input(arguments.paths)
+    source = open_input(arguments.paths, whole=True)
     columns = source.select(arguments.columns)
     names = source.names() if columns is None else columns
     batches = source.batches(columns, arguments.where)
