@@ -365,6 +365,17 @@ def test_a_frame_that_the_format_cannot_hold(tmp_path, df, error, message):
     assert not list(tmp_path.iterdir())
 
 
+def typed(encoded):
+    return {"fastmosaic:types": json.dumps({"columns": {"x": 0}, "types": [json.dumps(encoded)]})}
+
+
+def base64_of(data):
+    return base64.b64encode(data).decode()
+
+
+CATEGORY = base64_of(pa.schema([("", pa.dictionary(pa.int8(), pa.string()))]).serialize())
+
+
 @pytest.mark.parametrize(
     "metadata",
     [
@@ -375,11 +386,16 @@ def test_a_frame_that_the_format_cannot_hold(tmp_path, df, error, message):
         {"fastmosaic:types": "?"},
         {"fastmosaic:types": json.dumps({"columns": {"x": 0}, "types": ["?"]})},
         {"fastmosaic:types": json.dumps({"columns": {"x": 1}, "types": []})},
-        {
-            "fastmosaic:types": json.dumps(
-                {"columns": {"x": 0}, "types": [base64.b64encode(bytes(99)).decode()]}
-            )
-        },
+        {"pandas": "[" * 100_000},
+        {"fastmosaic:types": "[" * 100_000},
+        typed({}),
+        typed({"schema": "?"}),
+        typed({"schema": base64_of(bytes(99))}),
+        typed({"schema": CATEGORY}),
+        typed({"schema": CATEGORY, "categories": base64_of(b"MOSA")}),
+        typed(
+            {"schema": CATEGORY, "categories": base64_of(written(pd.DataFrame({"other": ["a"]})))}
+        ),
     ],
 )
 def test_descriptions_that_are_damaged(tmp_path, metadata):

@@ -5,8 +5,8 @@ columns that are its index, the dtype of each column. Of ten thousand columns th
 to be read with every one of them. So a column is left out whose dtype Arrow would give it anyway.
 
 What the format stores as another type, an unsigned integer or a category, comes back by a second
-document: for such a column, the number of an array without values in Arrow's IPC format, which has
-its type and categories.
+document: for such a column, the number of its type, as an Arrow schema, and the categories in a
+Mosaic file of their own.
 
 pandas is optional, and imported on use.
 """
@@ -18,6 +18,7 @@ import json
 import os
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import pyarrow as pa
@@ -25,7 +26,7 @@ from pyarrow import types
 
 from .api import write_table
 from .discovery import is_many
-from .errors import CorruptFileError, SchemaMismatchError, UnsupportedError
+from .errors import CorruptFileError, MosaicError, SchemaMismatchError, UnsupportedError
 from .fileset import FileSet, Partitioning
 from .format.types import storage_type
 from .reader import MosaicFile, Readable, unique
@@ -39,6 +40,7 @@ __all__ = ["read_pandas", "write_pandas"]
 
 _DESCRIPTION: Final = b"pandas"  # Arrow's name for it
 _TYPES: Final = b"fastmosaic:types"
+_CATEGORIES: Final = "categories"
 _COLUMN: Final = {"name", "field_name", "pandas_type", "numpy_type"}
 _RANGE: Final = {"name", "start", "stop", "step"}
 
@@ -122,9 +124,9 @@ def read_pandas(
     of_arrow: set[str] = set()
     if types_mapper is None:
         with located(place):
-            examples = _decode_types(metadata, table.column_names)
-        table = _with_types(table, description, examples)
-        of_arrow = _of_arrow_dtype(description, examples)
+            typed = _decode_types(metadata, table.column_names)
+        table = _with_types(table, description, typed)
+        of_arrow = _of_arrow_dtype(description, typed)
     return _frame(table, description, of_arrow, is_whole, use_threads, types_mapper)
 
 
@@ -212,7 +214,7 @@ def _description(metadata: dict[bytes, bytes]) -> Description:
             isinstance(level, str) or level.keys() >= _RANGE
             for level in description["index_columns"]
         )
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         is_right = False
     if not is_right:
         raise CorruptFileError("the description of a pandas frame is not in the form of Arrow's")
@@ -269,21 +271,54 @@ def _encode_types(table: pa.Table, of_arrow: Container[str]) -> bytes:
 
 def _encode_type(column: pa.ChunkedArray, of_arrow: bool) -> str:
     field = pa.field("", column.type, metadata=_OF_ARROW if of_arrow else None)
-    example = column.chunk(0).slice(0, 0) if column.num_chunks else pa.array([], column.type)
-    batch = pa.RecordBatch.from_arrays([example], schema=pa.schema([field]))
-    sink = pa.BufferOutputStream()
-    options = pa.ipc.IpcWriteOptions(compression="zstd")
-    with pa.ipc.new_stream(sink, batch.schema, options=options) as stream:
-        stream.write_batch(batch)
-    return base64.b64encode(sink.getvalue()).decode()
+    encoded = {"schema": _to_text(pa.schema([field]).serialize())}
+    if types.is_dictionary(column.type):
+        chunks = column.chunks or [pa.array([], column.type)]
+        sink = pa.BufferOutputStream()
+        write_table(pa.table([chunks[0].dictionary], [_CATEGORIES]), sink, annex=False)
+        encoded[_CATEGORIES] = _to_text(sink.getvalue())
+    return json.dumps(encoded)
 
 
-def _decode_types(metadata: dict[bytes, bytes], names: Iterable[str]) -> dict[str, pa.RecordBatch]:
-    """For those columns that had other types in the frame: one of these, without rows."""
+@dataclass(frozen=True, slots=True)
+class _Type:
+    """The type that a column had in the frame, and its categories if it had some."""
+
+    field: pa.Field
+    categories: pa.Array | None
+
+    @classmethod
+    def decode(cls, text: str) -> _Type:
+        encoded = json.loads(text)
+        (field,) = pa.ipc.read_schema(_to_buffer(encoded["schema"]))
+        if not types.is_dictionary(field.type):
+            return cls(field, None)
+        # Arrow's own formats would take memory on the word of the file.
+        with MosaicFile(_to_buffer(encoded[_CATEGORIES])) as file:
+            categories = file.read()[_CATEGORIES].combine_chunks()
+        if types.is_null(field.type.value_type):  # there are none, and the format has no such type
+            return cls(field, pa.nulls(0))
+        return cls(field, categories.cast(field.type.value_type))
+
+    @property
+    def is_of_arrow(self) -> bool:
+        return bool(self.field.metadata == _OF_ARROW)
+
+
+def _to_text(buffer: pa.Buffer) -> str:
+    return base64.b64encode(buffer).decode()
+
+
+def _to_buffer(text: str) -> pa.Buffer:
+    return pa.py_buffer(base64.b64decode(text, validate=True))
+
+
+def _decode_types(metadata: dict[bytes, bytes], names: Iterable[str]) -> dict[str, _Type]:
+    """The types of those columns that had others in the frame."""
     if _TYPES not in metadata:
         return {}
-    decoded: dict[int, pa.RecordBatch] = {}
-    examples = {}
+    decoded: dict[int, _Type] = {}
+    found = {}
     try:
         document = json.loads(metadata[_TYPES])
         columns = document["columns"]
@@ -292,13 +327,14 @@ def _decode_types(metadata: dict[bytes, bytes], names: Iterable[str]) -> dict[st
                 continue
             number = columns[name]
             if number not in decoded:
-                message = base64.b64decode(document["types"][number], validate=True)
-                decoded[number] = pa.ipc.open_stream(message).read_next_batch()
-                decoded[number].validate(full=True)
-            examples[name] = decoded[number]
-    except (pa.ArrowException, OSError, ValueError, LookupError, TypeError, StopIteration) as error:
+                decoded[number] = _Type.decode(document["types"][number])
+            found[name] = decoded[number]
+    except (
+        *(pa.ArrowException, MosaicError, OSError),
+        *(ValueError, LookupError, TypeError, RecursionError),
+    ) as error:
         raise CorruptFileError(f"the types of a pandas frame cannot be read: {error}") from error
-    return examples
+    return found
 
 
 # ---- reading
@@ -339,37 +375,40 @@ def _has(rows: MosaicFile | FileSet, name: str) -> bool:
     return name in rows.columns.names()
 
 
-def _with_types(
-    table: pa.Table, description: Description, examples: Mapping[str, pa.RecordBatch]
-) -> pa.Table:
+def _with_types(table: pa.Table, description: Description, typed: Mapping[str, _Type]) -> pa.Table:
     """The table with the types and categories that its columns had in the frame."""
-    category = pa.array([], pa.dictionary(pa.int32(), pa.string()))
-    example = {
-        column["field_name"]: category
+    known = {
+        column["field_name"]: _CATEGORY
         for column in description["columns"]
         if column["pandas_type"] == "categorical"
     }
-    example.update((name, batch.column(0)) for name, batch in examples.items())
-    if example.keys().isdisjoint(table.column_names):
+    known.update(typed)
+    if known.keys().isdisjoint(table.column_names):
         return table
     columns = {
-        name: _as_example(column, example[name]) if name in example else column
+        name: _as_type(column, known[name]) if name in known else column
         for name, column in zip(table.column_names, table.columns, strict=True)
     }
     return pa.table(columns)
 
 
-def _as_example(column: pa.ChunkedArray, example: pa.Array) -> pa.ChunkedArray:
-    """The values as the type of `example`; if they do not fit, as they are, or as categories."""
-    if types.is_null(example.type) and column.null_count == len(column):
+# Of a frame that Arrow described but we did not write: which there are is not known.
+_CATEGORY: Final = _Type(pa.field("", pa.dictionary(pa.int32(), pa.string())), None)
+
+
+def _as_type(column: pa.ChunkedArray, typed: _Type) -> pa.ChunkedArray:
+    """The values as a type; if they do not fit, as they are, or as categories."""
+    type = typed.field.type
+    if types.is_null(type) and column.null_count == len(column):
         return pa.chunked_array([pa.nulls(len(column))])
     try:
-        if not types.is_dictionary(example.type):
-            return column.cast(example.type)
-        return _coded(column, example.dictionary, example.type)
+        if not types.is_dictionary(type):
+            return column.cast(type)
+        if typed.categories is not None:
+            return _coded(column, typed.categories, type)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         pass  # of another file than the first, which had another type or other categories
-    if not types.is_dictionary(example.type):
+    if not types.is_dictionary(type):
         return column
     found = column.unique().drop_null()
     return _coded(column, found.sort(), pa.dictionary(pa.int32(), found.type))
@@ -458,17 +497,14 @@ def _understood(description: Description, names: Iterable[str]) -> Description:
     }
 
 
-def _of_arrow_dtype(description: Description, examples: Mapping[str, pa.RecordBatch]) -> set[str]:
+def _of_arrow_dtype(description: Description, typed: Mapping[str, _Type]) -> set[str]:
     """The columns whose dtype is an Arrow type."""
     named = (
         column["field_name"]
         for column in description["columns"]
         if column["numpy_type"].endswith(_ARROW_DTYPE)
     )
-    marked = (
-        name for name, batch in examples.items() if batch.schema.field(0).metadata == _OF_ARROW
-    )
-    return {*named, *marked}
+    return {*named, *(name for name, one in typed.items() if one.is_of_arrow)}
 
 
 def _range(ranges: Sequence[Description], num_rows: int, is_whole: bool) -> pd.RangeIndex:
