@@ -29,6 +29,24 @@ def command(*words: str) -> list[str]:
     return [sys.executable, "-m", "fastmosaic", *words]
 
 
+def peak_memory(*words: object) -> int:
+    """The most memory of a run of the command, in bytes."""
+    # What `resource` tells of a process begins with that of its parent; its status does not.
+    code = (
+        "import re, sys; from fastmosaic.cli import main; status = main(sys.argv[1:]); "
+        "peak = re.search(r'VmHWM:\\s*(\\d+) kB', open('/proc/self/status').read())[1]; "
+        "print(int(peak) * 1024, file=sys.stderr); sys.exit(status)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, *map(str, words)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        env=environment(),
+        check=True,
+    )
+    return int(done.stderr)
+
+
 def on_terminal(
     words: Sequence[str],
     *,

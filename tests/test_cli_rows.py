@@ -2,17 +2,13 @@
 
 import csv
 import datetime
-import fcntl
 import io
 import json
 import math
 import os
-import pty
 import re
-import struct
 import subprocess
 import sys
-import termios
 from decimal import Decimal
 
 import pyarrow as pa
@@ -20,6 +16,7 @@ import pyarrow.csv
 import pyarrow.orc
 import pyarrow.parquet
 import pytest
+from terminal import command, on_terminal, peak_memory
 
 import fastmosaic as fm
 from fastmosaic.cli import main
@@ -252,22 +249,6 @@ def test_a_wide_table_is_printed_whole(output, wide):
     assert rows[1] == [""] * 1000
 
 
-def peak_memory(*words):
-    """The most memory of a run of the command, in bytes."""
-    code = (
-        "import resource, sys; from fastmosaic.cli import main; status = main(sys.argv[1:]);"
-        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024, file=sys.stderr);"
-        "sys.exit(status)"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code, *map(str, words)],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        check=True,
-    )
-    return int(done.stderr)
-
-
 def test_cat_takes_little_memory(tmp_path):
     # As Python objects all at once, the values would take 300 MB.
     columns = {f"c{i}": pa.array(range(i, 40_000 + i)) for i in range(100)}
@@ -448,36 +429,17 @@ def test_numbers_of_rows(words, path, capsys):
 # --- on a terminal
 
 
-def on_terminal(*words, columns=100, lines=24):
+def shown(*words, columns=100, lines=24):
     """What the command prints on a terminal of that size, without its colours."""
-    leader, follower = pty.openpty()
-    fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
-    environment = {k: v for k, v in os.environ.items() if k not in ("COLUMNS", "LINES", "NO_COLOR")}
-    with subprocess.Popen(
-        [*COMMAND, *map(str, words)],
-        stdin=follower,
-        stdout=follower,
-        stderr=subprocess.PIPE,
-        env={**environment, "TERM": "xterm"},
-    ) as process:
-        os.close(follower)
-        out = b""
-        while True:
-            try:
-                some = os.read(leader, 1 << 16)
-            except OSError:  # at the end, on Linux
-                break
-            if not some:
-                break
-            out += some
-        assert process.stderr.read() == b""
-        assert process.wait() == 0
-    os.close(leader)
-    return re.sub(r"\x1b\[[\d;]*m", "", out.decode().replace("\r\n", "\n"))
+    status, printed = on_terminal(
+        command(*map(str, words)), columns=columns, lines=lines, env={"PAGER": "cat"}
+    )
+    assert status == 0
+    return re.sub(r"\x1b\[[\d;]*m", "", printed)
 
 
 def test_head_on_a_terminal(path):
-    lines = on_terminal("head", "-n", 2, path).splitlines()
+    lines = shown("head", "-n", 2, path).splitlines()
     assert lines[0].split() == ["id", "price", "kind", "at", "tags"]
     assert set(lines[1].strip()) == {"─"}
     assert lines[2].split() == ["0", "0.00", "a", "2024-01-31T12:00:00", "null"]
@@ -485,7 +447,7 @@ def test_head_on_a_terminal(path):
 
 
 def test_columns_are_down_if_they_do_not_fit(path):
-    lines = on_terminal("head", path, columns=50).splitlines()
+    lines = shown("head", path, columns=50).splitlines()
     assert lines[0].split() == ["column", "type", "row", "1"]
     assert lines[2].split() == ["id", "int32", "0"]
     assert lines[-1].startswith("1 of 30 rows, 5 columns; -c chooses columns")
@@ -494,13 +456,13 @@ def test_columns_are_down_if_they_do_not_fit(path):
 
 def test_very_many_rows_do_not_fit_either(tmp_path):
     fm.write_table(sales(20_000), tmp_path / "f")
-    lines = on_terminal("head", tmp_path / "f", "-n", 20_000, columns=50).splitlines()
+    lines = shown("head", tmp_path / "f", "-n", 20_000, columns=50).splitlines()
     assert lines[2].split() == ["id", "int32", "0"]
     assert lines[-1].startswith("1 of 20,000 rows, 5 columns")
 
 
 def test_of_a_wide_table_as_many_columns_as_fit(wide):
-    out = on_terminal("head", wide, lines=30)
+    out = shown("head", wide, lines=30)
     lines = out.splitlines()
     assert len(lines) < 30
     assert lines[2].split() == ["sensor_0000", "double", "0.5", "null", "0.0"]
@@ -510,15 +472,15 @@ def test_of_a_wide_table_as_many_columns_as_fit(wide):
 
 
 def test_the_columns_that_are_chosen_are_all_shown(wide):
-    out = on_terminal("head", wide, "-c", "sensor_000*", "-n", "1", columns=60)
+    out = shown("head", wide, "-c", "sensor_000*", "-n", "1", columns=60)
     names = re.findall(r"sensor_\d{4}", out)
     assert names == [f"sensor_000{i}" for i in range(10)]
 
 
 def test_on_a_terminal_control_characters_are_not_control(tmp_path):
     fm.write_table(pa.table({"s": ["a\x1b[5mb", "two\nlines"]}), tmp_path / "f")
-    for command in ("head", "cat"):
-        out = on_terminal(command, tmp_path / "f")
+    for word in ("head", "cat"):
+        out = shown(word, tmp_path / "f")
         assert "a\\x1b[5mb" in out
         assert "two\\nlines" in out
         assert "\x1b[5m" not in out
@@ -526,7 +488,7 @@ def test_on_a_terminal_control_characters_are_not_control(tmp_path):
 
 def test_count_on_a_terminal(path, tmp_path):
     fm.write_table(pa.table({"i": range(1234)}), tmp_path / "f")
-    assert on_terminal("count", tmp_path / "f") == "1,234\n"
+    assert shown("count", tmp_path / "f") == "1,234\n"
 
 
 # --- values

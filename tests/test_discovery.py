@@ -3,6 +3,7 @@
 import errno
 import io
 import os
+import pickle
 import socket
 import subprocess
 import sys
@@ -680,3 +681,11 @@ def test_many_files_are_found_fast(tmp_path):
     assert time.process_time() - start < 1
     assert len(found) == 5000
     assert len({id(file.keys) for file in found}) == 20
+
+
+def test_a_file_goes_to_other_processes_by_its_absolute_path(tmp_path, monkeypatch):
+    (tmp_path / "a.mosaic").write_bytes(b"")
+    monkeypatch.chdir(tmp_path)
+    (found,) = discover("a.mosaic")
+    sent = pickle.loads(pickle.dumps(found))
+    assert (sent.name, sent.path) == ("a.mosaic", str(tmp_path / "a.mosaic"))

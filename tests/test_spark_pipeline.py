@@ -908,7 +908,9 @@ def test_wrong_words(words, capsys):
     with pytest.raises(SystemExit) as raised:
         main(["spark", "convert", "a", "b", *words])
     assert raised.value.code == 2
-    assert "error: " in capsys.readouterr().err
+    printed = capsys.readouterr().err
+    assert printed.startswith("fastmosaic: ")
+    assert printed.count("\n") == 1
 
 
 def test_spark_submit(tmp_path):

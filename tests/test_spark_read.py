@@ -255,6 +255,16 @@ def test_a_new_session_and_no_adaptive_execution(ours: DataFrame, spark: SparkSe
     assert len(other.sql(f"{query} group by a.int").collect()) == 16
 
 
+def test_a_relative_path_is_that_of_the_driver(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Workers may have been started in another directory."""
+    spark.range(2).mapInArrow(lambda batches: batches, "id long").collect()  # now there are some
+    monkeypatch.chdir(tmp_path)
+    fm.write_table(pa.table({"id": [1, 2, 3]}), "here.mosaic")
+    assert read(spark, "here.mosaic").agg(F.sum("id")).first()[0] == 6
+
+
 def test_many_threads_at_once(ours: DataFrame) -> None:
     found: dict[int, int] = {}
 

@@ -48,6 +48,11 @@ class Found:
     size: int | None
     keys: Mapping[str, str | None]
 
+    def __reduce__(self) -> Any:
+        # Another process may be in another directory.
+        path = os.path.abspath(self.path) if self.filesystem is None else self.path
+        return Found, (self.name, self.filesystem, path, self.size, self.keys)
+
 
 class Entry(NamedTuple):
     """A file below some directory: its path from there, its path, and its size if known."""

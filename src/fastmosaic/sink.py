@@ -29,16 +29,21 @@ class Sink:
     def __init__(
         self,
         name: str,
-        file: Any,
+        open_file: Callable[[], Any],
         *,
-        publish: Callable[[], object],
-        discard: Callable[[], object],
+        publish: Callable[[Any], object],
+        discard: Callable[[], object] = lambda: None,
+        is_own: bool = True,
     ) -> None:
+        """`publish` gets the file; `discard` comes after closing it, if it `is_own`."""
         self.name = name
-        self._file = file
         self._size = 0
         self._publish = publish
-        self._discard = weakref.finalize(self, discard)
+        opened: list[Any] = []
+        # Before the file is there: Ctrl-C may come at any time.
+        self._discard = weakref.finalize(self, _undo, opened if is_own else [], discard)
+        self._file = open_file()
+        opened.append(self._file)
 
     def write(self, data: Any) -> None:
         """Append bytes, or anything with a buffer."""
@@ -61,7 +66,7 @@ class Sink:
         """Make the output appear, in the place of what was there before."""
         self._check_open()
         try:
-            self._publish()
+            self._publish(self._file)
         except BaseException:
             self.abandon()
             raise
@@ -101,7 +106,7 @@ def open_sink(where: Any, filesystem: Any = None) -> Sink:
         )
     check_binary(where)
     flush = getattr(where, "flush", lambda: None)
-    return Sink("<file object>", where, publish=flush, discard=lambda: None)
+    return Sink("<file object>", lambda: where, publish=lambda _: flush(), is_own=False)
 
 
 def _local_sink(name: str, path: str) -> Sink:
@@ -112,12 +117,10 @@ def _local_sink(name: str, path: str) -> Sink:
     if not os.path.isdir(directory):
         raise os_error(errno.ENOENT, directory)
     if os.path.exists(target) and not os.path.isfile(target):
-        device = open(target, "wb")  # noqa: SIM115 - the sink closes it
-        return Sink(name, device, publish=device.close, discard=_quietly(device.close))
+        return Sink(name, lambda: open(target, "wb"), publish=lambda device: device.close())
     temporary = os.path.join(directory, _temporary(base))
-    file = open(temporary, "xb", buffering=WRITE_BUFFER_BYTES)  # noqa: SIM115 - the sink closes it
 
-    def publish() -> None:
+    def publish(file: Any) -> None:
         file.flush()
         os.fsync(file.fileno())
         file.close()
@@ -130,8 +133,12 @@ def _local_sink(name: str, path: str) -> Sink:
             finally:
                 os.close(handle)
 
-    discard = _quietly(file.close, lambda: os.unlink(temporary))
-    return Sink(name, file, publish=publish, discard=discard)
+    return Sink(
+        name,
+        lambda: open(temporary, "xb", buffering=WRITE_BUFFER_BYTES),
+        publish=publish,
+        discard=lambda: os.unlink(temporary),
+    )
 
 
 def _renamed_sink(name: str, filesystem: Any, path: str) -> Sink:
@@ -141,28 +148,29 @@ def _renamed_sink(name: str, filesystem: Any, path: str) -> Sink:
     if parent and not is_directory(filesystem, parent):
         raise os_error(errno.ENOENT, parent)
     temporary = path.removesuffix(base) + _temporary(base)
-    file = filesystem.open_output_stream(temporary)
 
-    def publish() -> None:
+    def publish(file: Any) -> None:
         file.close()
         filesystem.move(temporary, path)
 
-    discard = _quietly(file.close, lambda: filesystem.delete_file(temporary))
-    return Sink(name, file, publish=publish, discard=discard)
+    return Sink(
+        name,
+        lambda: filesystem.open_output_stream(temporary),
+        publish=publish,
+        discard=lambda: filesystem.delete_file(temporary),
+    )
 
 
 def _uploaded_sink(name: str, upload: Callable[[str], object]) -> Sink:
     import tempfile  # half as long to import as the rest of this package
 
-    # An upload, once begun, cannot be taken back by way of pyarrow or fsspec: it begins in commit.
-    spool = tempfile.NamedTemporaryFile(prefix="fastmosaic-")  # noqa: SIM115 - the sink closes it
-
-    def publish() -> None:
+    def publish(spool: Any) -> None:
         spool.flush()
         insist(name, lambda: upload(spool.name))
         spool.close()
 
-    return Sink(name, spool, publish=publish, discard=_quietly(spool.close))
+    # An upload, once begun, cannot be taken back by way of pyarrow or fsspec: it begins in commit.
+    return Sink(name, lambda: tempfile.NamedTemporaryFile(prefix="fastmosaic-"), publish=publish)
 
 
 def _upload(spool: str, filesystem: Any, path: str) -> None:
@@ -180,15 +188,11 @@ def _upload(spool: str, filesystem: Any, path: str) -> None:
     stream.close()
 
 
-def _quietly(*steps: Callable[[], object]) -> Callable[[], None]:
-    """All of `steps`, though one fails: closing a file may still find the disk full."""
-
-    def run() -> None:
-        for step in steps:
-            with suppress(OSError):
-                step()
-
-    return run
+def _undo(opened: list[Any], discard: Callable[[], object]) -> None:
+    """Close and discard, though one fails: closing a file may still find the disk full."""
+    for step in (*(file.close for file in opened), discard):
+        with suppress(OSError):
+            step()
 
 
 def _temporary(name: str) -> str:
