@@ -46,7 +46,8 @@ def test_all_is_what_is_there():
         for name, value in vars(fm).items()
         if not name.startswith("_") and not isinstance(value, ModuleType) and name != "annotations"
     }
-    assert public | {"MosaicDataset"} == set(fm.__all__)
+    assert public | fm._ON_USE.keys() == set(fm.__all__)
+    assert all(getattr(fm, name).__name__ == name for name in fm._ON_USE)
     assert dir(fm) == fm.__all__ == sorted(fm.__all__)
     assert all(getattr(fm, name).__module__.startswith("fastmosaic.") for name in fm.__all__)
 

@@ -36,7 +36,7 @@ LAYERS = [
     {"storage", "sink", "layout", "filters", "conform", "discovery", "splitter", "sketches"},
     {"scan", "staging"},
     {"inspection", "reader", "text", "uniting", "writer"},
-    {"dataset_writer", "fileset", "formats", "verify"},
+    {"dataset_writer", "fileset", "formats", "verification"},
     {"api", "dataset", "profiles", "splits", "targets"},
     {"pandas_frames", "polars_source"},
     {

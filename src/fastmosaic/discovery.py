@@ -15,10 +15,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any, Final, NamedTuple, TypeVar
-from urllib.parse import unquote
 
 from .location import URI, info_of, is_fsspec, is_hidden, kind_of, locate, os_error
-from .partitions import parse
+from .partitions import parse, unquoted
 from .retry import insist
 from .threads import REMOTE_THREADS, map_in_order
 
@@ -178,7 +177,7 @@ def _place_of(source: Any, filesystem: Any) -> Place:
     head, query, pattern = _take_apart(name, filesystem)
     _, actual, path = _locate(head + query, filesystem)
     # The path of a URI is without its escapes, but may get a prefix from a given filesystem.
-    given = unquote(head) if _is_web(actual) else head if filesystem is not None else path
+    given = unquoted(head) if _is_web(actual) else head if filesystem is not None else path
     return Place(name, actual, path, pattern, head, given)
 
 
@@ -388,7 +387,7 @@ def _crawl(filesystem: Any, base: str, pattern: Sequence[str]) -> Iterator[Entry
             if is_web:
                 if "?" in relative or "#" in relative:  # links that sort the page
                     continue
-                relative = unquote(relative)
+                relative = unquoted(relative)
             if not relative or path.rstrip("/") in seen:
                 continue
             if info["type"] != "directory":
@@ -420,7 +419,7 @@ def _without_repeats(files: list[Found]) -> list[Found]:
         if file.filesystem is None:
             path = os.path.abspath(file.path)
         else:
-            path = unquote(file.path) if _is_web(file.filesystem) else file.path
+            path = unquoted(file.path) if _is_web(file.filesystem) else file.path
         first = seen.setdefault((number, path), file.name)
         if len(seen) == len(unique):
             alias = "" if first == file.name else f", also as {first}"

@@ -11,7 +11,6 @@ import datetime
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
-from urllib.parse import unquote
 
 import pyarrow as pa
 
@@ -201,8 +200,15 @@ def _encode(text: str) -> str:
 
 def _decode(text: str, name: str) -> str:
     try:
-        decoded = unquote(text, errors="strict")
+        decoded = unquoted(text, errors="strict")
         decoded.encode()  # the name of a local file may be any bytes
     except UnicodeError:
         raise SchemaMismatchError(f"{name}: the directory of {text!r} is not UTF-8") from None
     return decoded
+
+
+def unquoted(text: str, errors: str = "replace") -> str:
+    """Text in which `%20` stands for a space."""
+    from urllib.parse import unquote  # which imports as long as a few of our modules
+
+    return unquote(text, errors=errors)

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from ..discovery import Found, discover
 from ..shell import ERROR, NO, OK, complain, message_of
-from ..verify import VerifyReport, verify
+from ..verification import VerifyReport, verify
 from .arguments import Commands, add_command, add_json, add_paths
 from .console import Console
 

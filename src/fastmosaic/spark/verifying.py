@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..discovery import discover
-from ..verify import verify as verify_file
+from ..verification import verify as verify_file
 from .jobs import Listed, Records, Result, identity, list_files, run
 from .report import VerifiedFile, VerifyReport
 
