@@ -34,7 +34,7 @@ LAYERS = [
     {"location", "partitions", "union"},
     {"retry"},
     {"storage", "sink", "layout", "filters", "conform", "discovery", "splitter", "sketches"},
-    {"scan", "staging"},
+    {"scan", "selection", "staging"},
     {"inspection", "reader", "text", "uniting", "writer"},
     {"dataset_writer", "fileset", "formats", "verification"},
     {"api", "dataset", "profiles", "splits", "targets"},

@@ -13,8 +13,9 @@ from pyspark.sql import functions as F
 
 import fastmosaic as fm
 from fastmosaic.fileset import FileSet
+from fastmosaic.selection import selected
 from fastmosaic.spark.loading import opened, planned
-from fastmosaic.spark.options import matching, read_options
+from fastmosaic.spark.options import read_options
 from fastmosaic.spark.source import MosaicDataSource
 
 pytest_plugins = ["spark_session"]
@@ -61,7 +62,7 @@ def test_columns_by_name_and_pattern(load, wide):
     assert df.columns == [*(f"sensor_{n:03d}" for n in range(10)), "id"]
     assert df.agg(F.sum("sensor_007")).collect()[0][0] == pytest.approx(sum(range(100)))
     assert load(wide, columns='["id"]').columns == ["id"]
-    with pytest.raises(PySparkException, match="no name matches 'sensr_"):
+    with pytest.raises(PySparkException, match="no column matches 'sensr_"):
         load(wide, columns="sensr_*")
     with pytest.raises(PySparkException, match="no column named 'sensor_30'; did you mean"):
         load(wide, columns="sensor_30")
@@ -74,8 +75,8 @@ def test_only_columns_that_are_loaded_are_read(wide):
 
 
 def test_a_name_is_taken_as_it_is_before_it_is_a_pattern():
-    assert matching(["a[1]", "b*"], ["a1", "a[1]", "b1", "b*"]) == ["a[1]", "b*"]
-    assert matching(["b*", "b1"], ["b1", "b2"]) == ["b1", "b2"]
+    assert selected(["a[1]", "b*"], ["a1", "a[1]", "b1", "b*"]) == ["a[1]", "b*"]
+    assert selected(["b*", "b1"], ["b1", "b2"]) == ["b1", "b2"]
 
 
 def test_a_schema_chooses_columns_and_types(spark, wide):

@@ -7,7 +7,6 @@ columns are chosen as far as the format allows, and rows are filtered batch by b
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import stat
 import tempfile
@@ -15,7 +14,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field as dataclass_field
-from fnmatch import translate
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -28,6 +26,7 @@ from ..filters import filter_table
 from ..location import as_arrow
 from ..partitions import resolve
 from ..reader import one_batch
+from ..selection import selected
 from ..shell import names as split_names
 from ..text import DEFAULT_DIALECT, Dialect
 from ..uniting import Fitting, unite
@@ -178,30 +177,15 @@ def _spooled(path: str) -> tuple[Any, list[Found]]:
 
 
 def matching(patterns: Sequence[str], names: Sequence[str]) -> list[str]:
-    """Those of `names` that are meant: a name that is there is never a glob, nor several."""
+    """Those of `names` that are meant by names and globs with commas between them."""
     known = set(names)
-    chosen: dict[str, None] = {}
-    for given in patterns:
-        for pattern in [given] if given in known else split_names(given):
-            chosen.update(dict.fromkeys(_matches(pattern, names, known)))
+    chosen = selected(
+        [one for given in patterns for one in ([given] if given in known else split_names(given))],
+        names,
+    )
     if not chosen:
         raise ValueError("no column is named")
-    return list(chosen)
-
-
-def _matches(pattern: str, names: Sequence[str], known: set[str]) -> list[str]:
-    if pattern in known:
-        return [pattern]
-    if not MAGIC.search(pattern):
-        raise ColumnNotFoundError.for_name(pattern, names)
-    matches = re.compile(translate(pattern)).match
-    found = [name for name in names if matches(name)]
-    if not found:
-        _, comma, hint = str(ColumnNotFoundError.for_name(MAGIC.sub("", pattern), names)).partition(
-            ";"
-        )
-        raise ColumnNotFoundError(f"no column matches {pattern!r}{comma}{hint}")
-    return found
+    return chosen
 
 
 def size_of(found: Found) -> int:

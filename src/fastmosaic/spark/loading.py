@@ -10,8 +10,9 @@ import pyarrow as pa
 from pyarrow import types
 
 from ..fileset import FileSet, Query
+from ..selection import selected
 from ..splits import Scan, Split, share_out
-from .options import ReadOptions, matching
+from .options import ReadOptions
 from .pushdown import from_datasource, to_expression
 from .schemas import arrow_for_spark, cast_for_spark
 
@@ -40,7 +41,7 @@ def chosen(files: FileSet, options: ReadOptions) -> pa.Schema:
     """The columns that the options choose."""
     if options.columns is None:
         return files.columns.to_arrow()
-    names = matching(options.columns, files.columns.names())
+    names = selected(options.columns, files.columns.names())
     return pa.schema([files.columns.field(name) for name in names])
 
 

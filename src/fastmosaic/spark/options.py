@@ -11,11 +11,8 @@ import json
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
-from fnmatch import fnmatchcase
 from typing import Any, Final, TypeVar
 
-from ..discovery import MAGIC
-from ..errors import ColumnNotFoundError
 from ..location import URI
 from ..staging import EXISTING
 
@@ -235,21 +232,6 @@ def sources(options: Mapping[str, str]) -> str | list[str]:
 
 def absolute(path: str) -> str:
     return path if URI.match(path) else os.path.abspath(path)
-
-
-def matching(patterns: list[str], names: list[str]) -> list[str]:
-    """The names that patterns stand for, in the order of the patterns, each once."""
-    known = set(names)
-    found: dict[str, None] = {}
-    for pattern in patterns:
-        if pattern in known or not MAGIC.search(pattern):
-            found[pattern] = None
-            continue
-        some = [name for name in names if fnmatchcase(name, pattern)]
-        if not some:
-            raise ColumnNotFoundError(f"columns: no name matches {pattern!r}")
-        found.update(dict.fromkeys(some))
-    return list(found)
 
 
 def _folded(name: str) -> str:

@@ -21,11 +21,11 @@ from pyarrow import types
 
 from ..errors import UnsupportedError
 from ..fileset import File, FileSet, Fittings, Partitioning, Query
+from ..selection import selected
 from ..splits import Scan, Split, share_out
 from ..union import Fixed
 from .aggregates import Aggregate, answer
 from .jvm import Jvm, is_known
-from .options import matching
 from .proxies import Table
 from .pushdown import Predicate, to_expression
 from .schemas import arrow_for_spark, from_spark, to_spark
@@ -145,7 +145,7 @@ def read(
     if columns is None:
         wanted = files.columns.to_arrow()
     else:
-        names = matching(list(columns), files.columns.names())
+        names = selected(list(columns), files.columns.names())
         wanted = pa.schema([files.columns.field(name) for name in names])
     try:
         wanted = arrow_for_spark(wanted)
@@ -202,7 +202,7 @@ def _read_plainly(
     )
     if schema is not None:
         if columns is not None:
-            names = matching(list(columns), schema.names)
+            names = selected(list(columns), schema.names)
             schema = pa.schema([schema.field(name) for name in names])
         reader = reader.schema(to_spark(schema))
     elif columns is not None:
