@@ -5,7 +5,9 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import fsspec
 import pytest
+from fsspec.implementations.memory import MemoryFileSystem
 from hypothesis import HealthCheck, settings
 
 # `reference` and `strategies` are imported by name, whatever the import mode of pytest.
@@ -40,3 +42,17 @@ def nothing_was_ignored() -> Iterator[None]:
     yield
     sys.unraisablehook = before
     assert not ignored
+
+
+@pytest.fixture
+def memory() -> Iterator[MemoryFileSystem]:
+    """The filesystem of fsspec that lives in the process, empty: without files and directories."""
+    filesystem = fsspec.filesystem("memory")
+
+    def clear() -> None:
+        filesystem.store.clear()
+        filesystem.pseudo_dirs[:] = [""]
+
+    clear()
+    yield filesystem
+    clear()

@@ -33,7 +33,7 @@ CONF = {
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """A session on two cores; its tables and scratch files are in a directory of pytest's."""
-    from fastmosaic.spark.starting import session
+    from fastmosaic.spark.sessions import session
 
     paths = [str(SOURCE), *filter(None, [os.environ.get("PYTHONPATH")])]
     os.environ["PYTHONPATH"] = os.pathsep.join(paths)  # the workers' too

@@ -10,17 +10,17 @@ from .errors import (
     SchemaMismatchError,
     UnsupportedError,
 )
+from .file.reader import MosaicFile
+from .file.writer import MosaicWriter
 from .format.metadata import BucketMetaData, ColumnStatistics, FileMetaData, RowGroupMetaData
-from .reader import MosaicFile
 from .version import __version__ as __version__
-from .writer import MosaicWriter
 
 if typing.TYPE_CHECKING:
-    from .dataset import MosaicDataset
-    from .dataset_writer import WriteProgress, WriteReport, WrittenFile, write_dataset
-    from .pandas_frames import read_pandas, write_pandas
-    from .polars_source import scan_polars
-    from .verification import Problem, VerifyReport, verify
+    from .dataset.arrow import MosaicDataset
+    from .dataset.write import WriteProgress, WriteReport, WrittenFile, write_dataset
+    from .file.verify import Problem, VerifyReport, verify
+    from .interop.pandas import read_pandas, write_pandas
+    from .interop.polars import scan_polars
 
 __all__ = [
     "BucketMetaData",
@@ -55,17 +55,17 @@ __all__ = [
 # What is not needed to read or write a file is imported on use: that takes a third of the time, and
 # pyarrow.dataset, which the first of these needs, ten times as long as all the rest.
 _ON_USE = {
-    "MosaicDataset": "dataset",
-    "Problem": "verification",
-    "VerifyReport": "verification",
-    "WriteProgress": "dataset_writer",
-    "WriteReport": "dataset_writer",
-    "WrittenFile": "dataset_writer",
-    "read_pandas": "pandas_frames",
-    "scan_polars": "polars_source",
-    "verify": "verification",
-    "write_dataset": "dataset_writer",
-    "write_pandas": "pandas_frames",
+    "MosaicDataset": "dataset.arrow",
+    "Problem": "file.verify",
+    "VerifyReport": "file.verify",
+    "WriteProgress": "dataset.write",
+    "WriteReport": "dataset.write",
+    "WrittenFile": "dataset.write",
+    "read_pandas": "interop.pandas",
+    "scan_polars": "interop.polars",
+    "verify": "file.verify",
+    "write_dataset": "dataset.write",
+    "write_pandas": "interop.pandas",
 }
 
 

@@ -8,11 +8,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from .discovery import is_many
-from .fileset import FileSet, Partitioning
-from .format.metadata import FileMetaData
-from .reader import MosaicFile, Readable
-from .writer import (
+from .dataset.discovery import is_many
+from .dataset.fileset import FileSet, Partitioning
+from .file.reader import MosaicFile, Readable
+from .file.writer import (
     DEFAULT_MAX_DICT_BYTES,
     DEFAULT_MAX_DICT_ENTRIES,
     DEFAULT_NUM_BUCKETS,
@@ -20,6 +19,7 @@ from .writer import (
     MosaicWriter,
     Writable,
 )
+from .format.metadata import FileMetaData
 
 
 def read_table(

@@ -1,5 +1,5 @@
 """Where Spark looks for data sources: `spark.read.format("mosaic")` finds this one."""
 
-from fastmosaic.spark.source import MosaicDataSource as DefaultSource
+from fastmosaic.spark.source.source import MosaicDataSource as DefaultSource
 
 __all__ = ["DefaultSource"]

@@ -1,5 +1,14 @@
 # PYTHON_ARGCOMPLETE_OK
-"""The command `fastmosaic`."""
+"""The command `fastmosaic`.
+
+arguments      What commands have in common: options, and the parser itself
+columns        Columns named on the command line
+commands       One module per command or family of commands
+exit           Exit statuses, errors in one line, how sizes are typed
+files          Commands that look into Mosaic files
+output         How results are printed
+text_options   Options for CSV: separators, quotes, types
+"""
 
 from __future__ import annotations
 
@@ -9,11 +18,11 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from ..shell import ERROR, reported
 from ..spark import app
 from ..version import __version__
-from . import completion, convert, diff, pages, rows, schema, stats, structure, verify
 from .arguments import Commands, Parser
+from .commands import completion, convert, diff, pages, rows, schema, stats, structure, verify
+from .exit import ERROR, reported
 
 _GROUPS: Final = {
     "what is in files": ("schema", "head", "cat", "count", "stats", "diff"),

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any, Final, NoReturn, TypeAlias
 
-from ..shell import ERROR, complain
+from .exit import ERROR, complain
 
 Commands: TypeAlias = "argparse._SubParsersAction[Parser]"
 Options: TypeAlias = "argparse._ActionsContainer"  # a parser, or a group of its options
@@ -104,7 +104,7 @@ def complete_columns(prefix: str, parsed_args: argparse.Namespace, **_: Any) -> 
 
     Of very many, only the next words are told: the shell would show them all.
     """
-    from .prefixes import next_words
+    from .output.prefixes import next_words
 
     done, comma, last = prefix.rpartition(",")
     try:
@@ -124,9 +124,9 @@ def complete_columns(prefix: str, parsed_args: argparse.Namespace, **_: Any) -> 
 
 
 def _names_in(paths: Sequence[str]) -> Sequence[str]:
-    from ..discovery import discover
-    from ..fileset import FileSet
-    from ..formats import format_of, inspect
+    from ..convert.read import format_of, inspect
+    from ..dataset.discovery import discover
+    from ..dataset.fileset import FileSet
 
     first = discover(list(paths))[0]
     format = format_of(first.name) or "mosaic"

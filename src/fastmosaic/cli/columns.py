@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ..convert.inputs import Input
+from ..dataset.fileset import FileSet
 from ..errors import SchemaMismatchError, UnsupportedError
-from ..fileset import FileSet
+from ..file.stored import stored_bytes
 from ..format.schema import SchemaBlock
-from ..inspection import stored_bytes
-from ..storage import open_source
-from .inputs import Input
+from ..storage.source import open_source
 
 
 @dataclass(slots=True)

@@ -7,11 +7,11 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from ..discovery import discover
-from ..fileset import File, Schemas
-from ..storage import Source, open_source
+from ..dataset.discovery import discover
+from ..dataset.fileset import File, Schemas
+from ..storage.source import Source, open_source
 from .arguments import Commands, add_command, add_json, add_pager, add_paths
-from .console import Console
+from .output.console import Console
 
 
 def add_file_command(

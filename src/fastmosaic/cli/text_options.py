@@ -9,7 +9,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from ..text import Dialect
+from ..convert.text import Dialect
 from .arguments import Options
 
 _DECIMAL: Final = re.compile(r"decimal(?:128)?\((\d+),\s*(-?\d+)\)")

@@ -33,7 +33,7 @@ from typing import Any
 import pyarrow as pa
 
 from ..errors import CorruptFileError, MosaicError, UnsupportedError
-from . import _decode, arrays
+from . import _decode, list_blocks as arrays
 from ._encode import EncodedPages
 from .nested import BucketColumns, Node, assemble
 from .types import Kind

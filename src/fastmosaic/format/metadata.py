@@ -23,12 +23,12 @@ from typing import Any, ClassVar, Final, NamedTuple
 import pyarrow as pa
 
 from ..errors import CorruptFileError, UnsupportedError
-from . import _index, attached
+from . import _index, user_schema as attached
 from .annex import Annex
-from .attached import Attached
 from .bucket import Layout
 from .schema import SchemaBlock
 from .types import ColumnType, Kind, decode_value
+from .user_schema import Attached
 from .wire import Compression, Cursor, put_varint
 
 MAGIC: Final = b"MOSA"

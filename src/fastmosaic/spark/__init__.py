@@ -1,24 +1,21 @@
 """Mosaic files in Spark: reading pruned by the planner, writing, and jobs over files.
 
-read               a DataFrame of which Spark's planner prunes columns, row groups and partitions
-write              a DataFrame as a directory of Mosaic files
-convert, compact   jobs in which Python tasks move files, and no row enters the JVM
-verify, profile    what is wrong with files; what is in their columns
-session            a Spark session whose workers have this Python
-scans              what the last queries planned to read
-
-`spark.read.format("mosaic")` and `df.write.format("mosaic")` work without importing this.
+app        the jobs as an application for spark-submit
+jobs       convert, compact, verify, profile
+planner    read: a DataFrame that Spark's planner prunes
+schemas    types of Spark and of Arrow
+sessions   a Spark session whose workers have this Python
+source     spark.read.format("mosaic"), df.write.format("mosaic"), which need no import
 """
 
 import importlib
 import typing
 
 if typing.TYPE_CHECKING:
-    from .compacting import compact
-    from .converting import convert
-    from .profiling import profile
-    from .reading import ScanReport, read, scans
-    from .report import (
+    from .jobs.compact import compact
+    from .jobs.convert import convert
+    from .jobs.profile import profile
+    from .jobs.report import (
         ColumnProfile,
         CompactReport,
         ConvertReport,
@@ -27,10 +24,11 @@ if typing.TYPE_CHECKING:
         VerifiedFile,
         VerifyReport,
     )
-    from .source import MosaicDataSource
-    from .starting import session
-    from .verifying import verify
-    from .writing import write
+    from .jobs.verify import verify
+    from .planner.read import ScanReport, read, scans
+    from .sessions import session
+    from .source.source import MosaicDataSource
+    from .source.write import write
 
 __all__ = [
     "ColumnProfile",
@@ -54,16 +52,16 @@ __all__ = [
 
 # Spark's workers import modules of this package: they shall not wait for all of it.
 _MODULES = {
-    "MosaicDataSource": "source",
-    "ScanReport": "reading",
-    "compact": "compacting",
-    "convert": "converting",
-    "profile": "profiling",
-    "read": "reading",
-    "scans": "reading",
-    "session": "starting",
-    "verify": "verifying",
-    "write": "writing",
+    "MosaicDataSource": "source.source",
+    "ScanReport": "planner.read",
+    "compact": "jobs.compact",
+    "convert": "jobs.convert",
+    "profile": "jobs.profile",
+    "read": "planner.read",
+    "scans": "planner.read",
+    "session": "sessions",
+    "verify": "jobs.verify",
+    "write": "source.write",
 }
 
 
@@ -71,7 +69,9 @@ def __getattr__(name: str) -> typing.Any:
     if name not in __all__:
         raise AttributeError(f"module 'fastmosaic.spark' has no attribute {name!r}")
     try:
-        return getattr(importlib.import_module(f".{_MODULES.get(name, 'report')}", __name__), name)
+        return getattr(
+            importlib.import_module(f".{_MODULES.get(name, 'jobs.report')}", __name__), name
+        )
     except ModuleNotFoundError as error:
         if error.name not in ("pyspark", "py4j"):
             raise

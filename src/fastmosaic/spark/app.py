@@ -20,7 +20,8 @@ import json
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from fastmosaic.shell import NO, OK, names, reported, size
+from fastmosaic.cli.exit import NO, OK, reported, size
+from fastmosaic.query.selection import split_names
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -36,8 +37,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     one.add_argument("--from", dest="source_format", metavar="FORMAT", help="by default, by name")
     one.add_argument("--to", dest="target_format", metavar="FORMAT", default="mosaic")
     one.add_argument("--target-bytes", type=size, metavar="SIZE", help="of a file, such as 256m")
-    one.add_argument("--statistics", type=names, metavar="NAMES", help="columns, or 'all'")
-    one.add_argument("--sort-by", type=names, metavar="NAMES", help="sort rows within files")
+    one.add_argument("--statistics", type=split_names, metavar="NAMES", help="columns, or 'all'")
+    one.add_argument("--sort-by", type=split_names, metavar="NAMES", help="sort rows within files")
     one.add_argument("--check-schema", action="store_true", help="schemas that differ are an error")
     one.add_argument("--skip-bad", action="store_true", help="leave bad files out, and report them")
     existing = one.add_mutually_exclusive_group()
@@ -62,7 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
     one = verbs.add_parser("profile", help="what the columns hold")
     one.add_argument("path", nargs="+", help="paths, globs or directories")
-    one.add_argument("--columns", type=names, metavar="NAMES")
+    one.add_argument("--columns", type=split_names, metavar="NAMES")
     one.add_argument("--records", metavar="DIR", help="keep what is found, to go on after a crash")
     one.set_defaults(job=_profile)
 
@@ -74,7 +75,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Do what was asked for, and print the report; the exit status."""
-    from fastmosaic.spark.starting import session
+    from fastmosaic.spark.sessions import session
 
     spark = session(master=arguments.master)
     act: Callable[[SparkSession, argparse.Namespace], Any] = arguments.job
@@ -95,7 +96,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _convert(spark: SparkSession, arguments: argparse.Namespace) -> Any:
-    from fastmosaic.spark.converting import DEFAULT_TARGET_BYTES, convert
+    from fastmosaic.spark.jobs.convert import DEFAULT_TARGET_BYTES, convert
 
     options = {}
     if arguments.statistics:
@@ -118,8 +119,8 @@ def _convert(spark: SparkSession, arguments: argparse.Namespace) -> Any:
 
 
 def _compact(spark: SparkSession, arguments: argparse.Namespace) -> Any:
-    from fastmosaic.spark.compacting import compact
-    from fastmosaic.spark.converting import DEFAULT_TARGET_BYTES
+    from fastmosaic.spark.jobs.compact import compact
+    from fastmosaic.spark.jobs.convert import DEFAULT_TARGET_BYTES
 
     return compact(
         spark,
@@ -130,14 +131,14 @@ def _compact(spark: SparkSession, arguments: argparse.Namespace) -> Any:
 
 
 def _verify(spark: SparkSession, arguments: argparse.Namespace) -> Any:
-    from fastmosaic.spark.verifying import verify
+    from fastmosaic.spark.jobs.verify import verify
 
     source = _source(arguments.path)
     return verify(spark, source, deep=not arguments.shallow, records=arguments.records)
 
 
 def _profile(spark: SparkSession, arguments: argparse.Namespace) -> Any:
-    from fastmosaic.spark.profiling import profile
+    from fastmosaic.spark.jobs.profile import profile
 
     source = _source(arguments.path)
     return profile(spark, source, columns=arguments.columns, records=arguments.records)

@@ -1,0 +1,376 @@
+"""pages, dictionary and column-size: how columns are stored."""
+
+from __future__ import annotations
+
+import argparse
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+
+from ...convert.inputs import matching
+from ...dataset.fileset import File
+from ...dataset.profile import from_text, texts
+from ...file.stored import Encoding, Page, StoredColumn, stored_bytes, stored_columns
+from ...format.bucket import Layout
+from ..arguments import Commands, add_columns, positive
+from ..exit import NO, OK, complain
+from ..files import Names, add_file_command, add_row_group, find_files, opened, row_groups
+from ..output.console import Column, Console
+from ..output.prefixes import grouped
+
+_SHARES: Final = "Bytes in monolithic buckets are shares, by the bytes before compression."
+
+
+def add(commands: Commands) -> None:
+    """Let the command have those for the columns in files."""
+    parser = add_file_command(
+        commands,
+        "pages",
+        "how columns are encoded, page by page",
+        "The pages of columns: encoding, bytes, nulls, dictionary. A list or map has a page of\n"
+        f"lengths, and others for what is inside.\n\n{_SHARES}",
+        ["pages sales.mosaic -c 'price*'", "pages sales.mosaic --row-group 0 --bucket 3"],
+    )
+    add_columns(parser)
+    add_row_group(parser)
+    parser.add_argument("--bucket", type=int, metavar="N", help="only this bucket")
+    parser.set_defaults(run=_pages)
+
+    parser = add_file_command(
+        commands,
+        "dictionary",
+        "the dictionaries of columns, and how often each entry occurs",
+        "The entries of dictionaries, most frequent first. A constant is a dictionary of one entry.\n"
+        "Pages that are plain have none; the exit status is 1 if all are.",
+        ["dictionary sales.mosaic -c kind", "dictionary warehouse -c kind --each"],
+    )
+    add_columns(parser)
+    add_row_group(parser)
+    parser.add_argument(
+        "--each", action="store_true", help="each dictionary by itself, in the order of the file"
+    )
+    parser.set_defaults(run=_dictionary)
+
+    parser = add_file_command(
+        commands,
+        "column-size",
+        "bytes that each column takes, largest first",
+        f"The bytes of columns in all row groups of all files.\n\n{_SHARES}",
+        [
+            "column-size sales.mosaic --limit 20",
+            "column-size warehouse --by-prefix",
+            "column-size sales.mosaic -c 'sensor_*' --sort name",
+        ],
+    )
+    add_columns(parser)
+    parser.add_argument(
+        "--sort",
+        choices=("size", "name", "position"),
+        default="size",
+        help="by default the largest first",
+    )
+    parser.add_argument("--limit", type=positive, metavar="N", help="only the first N")
+    parser.add_argument(
+        "--by-prefix", action="store_true", help="sums over columns whose names begin alike"
+    )
+    parser.set_defaults(run=_column_size)
+
+
+# ---- pages
+
+
+def _chosen(files: Iterable[File], patterns: Sequence[str] | None) -> list[str] | None:
+    """The columns that are meant; None for all."""
+    if patterns is None:
+        return None
+    names = dict.fromkeys(name for file in files for name in file.metadata.schema_block.names())
+    return matching(patterns, list(names))
+
+
+def _positions(file: File, names: Sequence[str] | None) -> list[int]:
+    """Where the columns are that the file has, in the order of names, or in that of its writer."""
+    block = file.metadata.schema_block
+    if names is None:
+        return list(block.order)
+    return [position for name in names if (position := block.find(name)) >= 0]
+
+
+def _pages(arguments: argparse.Namespace) -> int:
+    console = Console(arguments)
+    files = find_files(arguments)
+    names = _chosen(files, arguments.columns)
+    number = arguments.bucket
+    records = []
+    for file in files:
+        block = file.metadata.schema_block
+        positions = _positions(file, names)
+        if number is not None:
+            if not 0 <= number < block.num_buckets:
+                raise ValueError(
+                    f"{file.name}: bucket {number} of a file that has {block.num_buckets}"
+                )
+            positions = [one for one in positions if block.bucket_of(one) == number]
+        for group, columns in _stored(file, positions, arguments.row_group):
+            for column in columns:
+                records += [_page_record(file, group, column, page) for page in column.pages]
+    if console.is_json:
+        console.document(records)
+        return OK
+    names_of_files = Names(console, files)
+    texts_of_page = ("column", "type", "encoding")
+    numbers = ("bytes", "uncompressed", "nulls", "entries")
+    console.table(
+        [
+            *names_of_files.head(),
+            *(Column(title, True) for title in ("row group", "bucket")),
+            *texts_of_page,
+            *(Column(title, True) for title in numbers),
+        ],
+        [
+            [
+                *names_of_files.cell(one["file"]),
+                *(one[key] for key in ("row_group", "bucket", *texts_of_page, *numbers)),
+            ]
+            for one in records
+        ],
+        title=names_of_files.title,
+        footer=_SHARES if any(one["is_share"] for one in records) else None,
+    )
+    return OK
+
+
+def _stored(
+    file: File, positions: Sequence[int], row_group: int | None
+) -> Iterator[tuple[int, list[StoredColumn]]]:
+    """Row groups, and the columns at `positions` in this order."""
+    with opened(file) as source:
+        for group in row_groups(file, row_group):
+            columns = stored_columns(source, file.metadata, group, positions)
+            by_position = {column.position: column for column in columns}
+            yield group, [by_position[position] for position in positions]
+
+
+def _page_record(file: File, group: int, column: StoredColumn, page: Page) -> dict[str, Any]:
+    return {
+        "file": file.name,
+        "row_group": group,
+        "bucket": column.bucket,
+        "column": page.path,
+        "type": page.type,
+        "encoding": str(page.encoding),
+        "rows": page.num_rows,
+        "bytes": page.stored_bytes,
+        "is_share": column.layout == Layout.MONOLITHIC,
+        "uncompressed": page.size,
+        "nulls": page.null_count,
+        "entries": page.num_entries if page.encoding == Encoding.DICT else None,
+        "entry_bytes": len(page.values) if page.num_entries else None,
+        "constant": _values(page)[0] if page.encoding == Encoding.CONST else None,
+    }
+
+
+def _values(page: Page) -> list[Any]:
+    """The entries of a page, as JSON has them."""
+    entries = page.entries()
+    return [from_text(text, entries.type) for text in texts(entries)]
+
+
+# ---- dictionary
+
+
+@dataclass(slots=True)
+class _Dictionary:
+    """The entries of one page, or those of several pages of a column."""
+
+    column: str
+    type: pa.DataType
+    counts: Counter[str]  # by the text of the entry
+    file: str | None = None
+    row_group: int | None = None
+
+    @classmethod
+    def of(cls, file: File, group: int, page: Page) -> _Dictionary:
+        entries = page.entries()
+        counts: Counter[str] = Counter()
+        for text, count in zip(texts(entries), page.counts(), strict=True):
+            counts[text] += count
+        return cls(page.path, entries.type, counts, file.name, group)
+
+    def to_dict(self) -> dict[str, Any]:
+        place = {} if self.file is None else {"file": self.file, "row_group": self.row_group}
+        return {
+            **place,
+            "column": self.column,
+            "type": str(self.type),
+            "entries": [
+                {"value": from_text(text, self.type), "count": count}
+                for text, count in self.counts.items()
+            ],
+        }
+
+
+def _dictionary(arguments: argparse.Namespace) -> int:
+    console = Console(arguments)
+    if arguments.columns is None:
+        raise ValueError("which columns? name them by -c")
+    files = find_files(arguments)
+    names = _chosen(files, arguments.columns)
+    found: list[_Dictionary] = []
+    others: Counter[str] = Counter()
+    for file in files:
+        for group, columns in _stored(file, _positions(file, names), arguments.row_group):
+            for page in (page for column in columns for page in column.pages):
+                if page.num_entries:
+                    found.append(_Dictionary.of(file, group, page))
+                else:
+                    others[page.encoding] += 1
+    if not arguments.each:
+        found = _merged(found)
+    without = ", ".join(f"{count:,} {name}" for name, count in others.items())
+    if console.is_json:
+        console.document([one.to_dict() for one in found])
+    elif found:
+        _print_dictionaries(console, found, Names(console, files), without)
+    else:
+        complain(f"there is no dictionary; pages: {without or 'none'}")
+    return OK if found else NO
+
+
+def _merged(found: Iterable[_Dictionary]) -> list[_Dictionary]:
+    """One dictionary for each column, its most frequent entries first."""
+    merged: dict[tuple[str, pa.DataType], Counter[str]] = {}
+    for one in found:
+        merged.setdefault((one.column, one.type), Counter()).update(one.counts)
+    return [
+        _Dictionary(column, arrow, Counter(dict(counts.most_common())))
+        for (column, arrow), counts in merged.items()
+    ]
+
+
+def _print_dictionaries(
+    console: Console, found: Sequence[_Dictionary], files: Names, without: str
+) -> None:
+    is_each = found[0].file is not None
+    has_columns = len({one.column for one in found}) > 1
+    heads: list[str | Column] = [
+        *(files.head() if is_each else []),
+        *([Column("row group", True)] if is_each else []),
+        *(["column"] if has_columns else []),
+        Column("count", True),
+        Column("share", True),
+        "value",  # which may be long, or empty
+    ]
+    rows: list[list[Any]] = []
+    for one in found:
+        total = max(1, one.counts.total())
+        place = [
+            *([] if one.file is None else [*files.cell(one.file), one.row_group]),
+            *([one.column] if has_columns else []),
+        ]
+        rows += [
+            [*place, count, f"{count / total:.1%}", text] for text, count in one.counts.items()
+        ]
+    console.table(
+        heads,
+        rows,
+        title=files.title if is_each else None,
+        footer=f"Pages without a dictionary: {without}." if without else None,
+    )
+
+
+# ---- column-size
+
+
+def _column_size(arguments: argparse.Namespace) -> int:
+    console = Console(arguments)
+    files = find_files(arguments)
+    names = _chosen(files, arguments.columns)
+    data_bytes = sum(
+        file.metadata.bytes_of(group)
+        for file in files
+        for group in range(file.metadata.num_row_groups)
+    )
+    sizes: dict[str, int] = {}
+    with console.progress("measuring", data_bytes) as advance:
+        for file in files:
+            _add_sizes(file, names, sizes, advance)
+    entries: list[dict[str, Any]] = (
+        _by_prefix(sizes)
+        if arguments.by_prefix
+        else [{"column": name, "bytes": size} for name, size in sizes.items()]
+    )
+    title = "prefix" if arguments.by_prefix else "column"
+    if arguments.sort == "size":
+        entries.sort(key=lambda one: -one["bytes"])
+    elif arguments.sort == "name":
+        entries.sort(key=lambda one: one[title])
+    entries = entries[: arguments.limit]
+    for one in entries:
+        one["share"] = one["bytes"] / data_bytes if data_bytes else 0.0
+    if console.is_json:
+        key = "prefixes" if arguments.by_prefix else "columns"
+        console.document({"files": len(files), "data_bytes": data_bytes, key: entries})
+        return OK
+    largest = max((one["share"] for one in entries), default=0) or 1
+    heads: list[str | Column] = [
+        *([Column("columns", True)] if arguments.by_prefix else []),
+        Column("bytes", True),
+        Column("share", True),
+        *([""] if console.is_terminal else []),
+    ]
+    console.table(
+        [title, *heads],
+        [
+            [
+                _label(one[title], one.get("is_rest", False)),
+                *([one["columns"]] if arguments.by_prefix else []),
+                console.size(one["bytes"]),
+                f"{one['share']:.2%}",
+                *([console.bar(one["share"] / largest)] if console.is_terminal else []),
+            ]
+            for one in entries
+        ],
+        footer=f"{len(sizes):,} columns take {console.size(sum(sizes.values()))} of "
+        f"{console.size(data_bytes)}. {_SHARES}",
+    )
+    return OK
+
+
+def _label(name: str, is_rest: bool) -> str:
+    if not is_rest:
+        return name
+    return "others" if name == "*" else f"other {name}"
+
+
+def _add_sizes(
+    file: File,
+    names: Sequence[str] | None,
+    sizes: dict[str, int],
+    advance: Callable[[int], None],
+) -> None:
+    metadata = file.metadata
+    positions = _positions(file, names)
+    named = [(position, metadata.schema_block.name(position)) for position in positions]
+    sizes.update((name, 0) for _, name in named if name not in sizes)
+    with opened(file) as source:
+        for group in range(metadata.num_row_groups):
+            found = stored_bytes(source, metadata, group, positions)
+            for position, name in named:
+                sizes[name] += found[position]
+            advance(metadata.bytes_of(group))
+
+
+def _by_prefix(sizes: dict[str, int]) -> list[dict[str, Any]]:
+    by_index = list(sizes.values())
+    return [
+        {
+            "prefix": group.pattern,
+            "is_rest": group.is_rest,
+            "columns": len(group.members),
+            "bytes": sum(by_index[index] for index in group.members),
+        }
+        for group in sorted(grouped(list(sizes)), key=lambda group: group.members[0])
+    ]

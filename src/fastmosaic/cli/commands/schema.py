@@ -1,0 +1,333 @@
+"""schema: the columns of files, also if there are a hundred thousand."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+from ...convert.inputs import Input, open_input
+from ..arguments import Commands, add_columns, add_command, add_json, add_pager, add_paths, whole
+from ..columns import Entry, entries_of, measure
+from ..exit import NO, OK
+from ..output.console import Column, Console
+from ..output.prefixes import Group, grouped
+
+# More columns than this are summed up on a terminal, unless it was said which ones are wanted.
+_MAX_LISTED: Final = 200
+_MAX_EXAMPLES: Final = 3
+_MAX_EXAMPLE: Final = 24  # characters of each
+
+_Some = TypeVar("_Some")
+
+_DESCRIPTION = """\
+Print the columns of files: position, type and name; of Mosaic files also their bytes.
+
+In a pipe there is a line for each column. On a terminal, more than 200 columns are summed up by
+the words that their names begin with, unless it is said which ones are wanted. The columns of
+several files are the union of theirs: it is shown how many files have a column that others lack,
+and where types do not fit together. Exit status: 1 if no column is as asked for.
+"""
+
+_EXAMPLES = (
+    "schema sales.mosaic",
+    "schema wide.mosaic --grep 'temp.*_max$' -i",
+    "schema wide.mosaic --sort size --limit 20",
+    "schema wide.mosaic -c 'vehicle_*' --summary --sizes",
+    "schema warehouse --types",
+)
+
+
+def add(commands: Commands) -> None:
+    """Let the command have `schema`."""
+    parser = add_command(
+        commands, "schema", "the columns: names, types, sizes", _DESCRIPTION, _EXAMPLES
+    )
+    add_paths(parser)
+    which = parser.add_argument_group("which columns")
+    add_columns(which)
+    which.add_argument(
+        "-g", "--grep", type=_regex, metavar="REGEX", help="those whose names match somewhere"
+    )
+    which.add_argument(
+        "-i", "--ignore-case", action="store_true", help="let --grep ignore the case of letters"
+    )
+    which.add_argument("--limit", type=whole, metavar="N", help="the first N of them")
+    order = parser.add_argument_group("in which order")
+    order.add_argument(
+        "--sort",
+        choices=("position", "name", "size"),
+        help="size: the largest first; it reads a part of the files",
+    )
+    order.add_argument("--reverse", action="store_true", help="the other way round")
+    form = parser.add_argument_group("in which form")
+    forms = form.add_mutually_exclusive_group()
+    forms.add_argument("--list", action="store_true", help="a line for each column")
+    forms.add_argument("--summary", action="store_true", help="a line for names that begin alike")
+    forms.add_argument("--types", action="store_true", help="a line for each type")
+    form.add_argument(
+        "--sizes", action="store_true", help="show bytes in the file; it reads a part of it"
+    )
+    add_pager(form)
+    add_json(form)
+    parser.set_defaults(run=run)
+
+
+def _regex(text: str) -> str:
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise argparse.ArgumentTypeError(f"{text!r} is no regular expression: {error}") from error
+    return text
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the columns in the form that was asked for."""
+    console = Console(arguments)
+    files = open_input(arguments.paths)
+    entries = entries_of(files)
+    answer = _Answer(console, files, len(entries), arguments)
+    entries = _chosen(entries, files, arguments)
+    if arguments.sizes or arguments.sort == "size":
+        with console.progress("measuring", files.num_bytes) as advance:
+            measure(entries, files, advance)
+    if arguments.types:
+        answer.types(entries)
+    elif arguments.summary or (console.is_terminal and _is_too_long(entries, arguments)):
+        answer.summary(entries)
+    else:
+        answer.listing(entries)
+    return OK if entries else NO
+
+
+def _is_too_long(entries: Sequence[Entry], arguments: argparse.Namespace) -> bool:
+    said = (arguments.columns, arguments.grep, arguments.sort, arguments.limit)
+    return len(entries) > _MAX_LISTED and not arguments.list and said == (None,) * len(said)
+
+
+def _chosen(entries: list[Entry], files: Input, arguments: argparse.Namespace) -> list[Entry]:
+    names = files.select(arguments.columns)
+    if names is not None:
+        wanted = set(names)
+        entries = [entry for entry in entries if entry.name in wanted]
+    if arguments.grep is not None:
+        flags = re.IGNORECASE if arguments.ignore_case else 0
+        matches = re.compile(arguments.grep, flags).search
+        entries = [entry for entry in entries if matches(entry.name)]
+    return entries
+
+
+# ---- what is printed
+
+
+class _Answer:
+    """The columns in the form that was asked for."""
+
+    def __init__(
+        self, console: Console, files: Input, num_columns: int, arguments: argparse.Namespace
+    ) -> None:
+        self._console = console
+        self._files = files
+        self._num_columns = num_columns
+        self._limit: int | None = arguments.limit
+        self._sort: str | None = arguments.sort
+        self._reverse: bool = arguments.reverse
+
+    def listing(self, entries: list[Entry]) -> None:
+        keys: dict[str, Callable[[Entry], Any]] = {
+            "position": lambda entry: entry.position,
+            "name": lambda entry: entry.name,
+            "size": lambda entry: (-(entry.size or 0), entry.name),
+        }
+        shown = self._first(sorted(entries, key=keys[self._sort or "position"]))
+        if self._console.is_json:
+            self._document("columns", [entry.to_dict() for entry in shown])
+            return
+        with_sizes = _has_sizes(entries)
+        columns = [
+            Column("#", right=True),
+            *([Column("size", right=True)] if with_sizes else []),
+            Column("type"),
+            Column("name"),
+        ]
+        rows = [
+            [
+                entry.position,
+                *([self._size(entry.size)] if with_sizes else []),
+                f"{entry.full_type}{self._remark(entry)}",
+                entry.name,
+            ]
+            for entry in shown
+        ]
+        self._console.table(columns, rows, header=False, footer=self._footer(entries, len(shown)))
+
+    def _remark(self, entry: Entry) -> str:
+        num_files = len(self._files.files)
+        if entry.is_key:
+            return " (partition)"
+        if entry.num_files is None or entry.num_files == num_files:
+            return ""
+        return f" (in {entry.num_files} of {num_files} files)"
+
+    def types(self, entries: Sequence[Entry]) -> None:
+        by_type: dict[str, list[Entry]] = {}
+        for entry in entries:
+            by_type.setdefault(entry.full_type, []).append(entry)
+        shown = self._ordered([_Line(name, members) for name, members in by_type.items()])
+        if self._console.is_json:
+            self._document("types", [line.to_dict("type") for line in shown])
+            return
+        rows = [
+            [
+                *self._measures(line),
+                *([self._console.bar(len(line.members) / len(entries))] * self._is_for_people),
+                line.name,
+                line.members[0].name,
+            ]
+            for line in shown
+        ]
+        columns = [
+            *_measures(entries),
+            *([Column("share")] * self._is_for_people),
+            Column("type"),
+            Column("for example", crop=True),
+        ]
+        self._console.table(columns, rows, footer=self._footer(entries, len(shown), "type"))
+
+    def summary(self, entries: Sequence[Entry]) -> None:
+        lines = []
+        for group in grouped([entry.name for entry in entries]):
+            members = [entries[index] for index in group.members]
+            lines.append(_Line(_name_of(group, members), members, group))
+        shown = self._ordered(lines)
+        if self._console.is_json:
+            self._document("groups", [line.to_dict("names") for line in shown])
+            return
+        rows = [
+            [*self._measures(line), line.name, self._types_of(line), self._varying(line)]
+            for line in shown
+        ]
+        columns = [*_measures(entries), Column("names"), Column("types"), Column("with", crop=True)]
+        footer = self._footer(entries, len(shown), "group")
+        self._console.table(
+            columns, rows, footer=f"{footer}; --list shows all of them, -c and --grep some"
+        )
+
+    @property
+    def _is_for_people(self) -> bool:
+        return self._console.is_terminal
+
+    def _ordered(self, lines: list[_Line]) -> list[_Line]:
+        keys: dict[str, Callable[[_Line], Any]] = {
+            "size": lambda line: (-(line.size or 0), line.name),
+            "name": lambda line: line.name,
+            "position": lambda line: line.members[0].position,
+        }
+        most = keys.get(self._sort or "", lambda line: (-len(line.members), line.name))
+        return self._first(sorted(lines, key=most))
+
+    def _first(self, sorted_ones: list[_Some]) -> list[_Some]:
+        return (sorted_ones[::-1] if self._reverse else sorted_ones)[: self._limit]
+
+    def _size(self, size: int | None) -> str | None:
+        return None if size is None else self._console.size(size)
+
+    def _measures(self, line: _Line) -> list[Any]:
+        count = len(line.members)
+        return [count] if line.size is None else [count, self._size(line.size)]
+
+    def _types_of(self, line: _Line) -> str:
+        cell = self._console.cell
+        counts = list(line.num_by_type.items())
+        if len(counts) == 1:
+            return counts[0][0]
+        most = ", ".join(f"{cell(count)} {type}" for type, count in counts[:_MAX_EXAMPLES])
+        rest = sum(count for _, count in counts[_MAX_EXAMPLES:])
+        return f"{most}, {cell(rest)} others" if rest else most
+
+    def _varying(self, line: _Line) -> str:
+        """What makes the names of a group different, as far as there is room."""
+        assert line.group is not None
+        if len(line.members) == 1:
+            return ""
+        dots = self._console.ellipsis
+        parts = [line.group.varying(entry.name) for entry in line.members[:_MAX_EXAMPLES]]
+        text = ", ".join(
+            part if len(part) <= _MAX_EXAMPLE else part[:_MAX_EXAMPLE] + dots for part in parts
+        )
+        return text if len(line.members) <= _MAX_EXAMPLES else f"{text}, {dots}"
+
+    def _footer(self, entries: Sequence[Entry], num_shown: int, what: str = "") -> str:
+        cell = self._console.cell
+        num_files, num_rows = len(self._files.files), self._files.num_rows
+        total = _counted(cell, len(entries), "column")
+        if len(entries) < self._num_columns:
+            total = f"{cell(len(entries))} of {cell(self._num_columns)} columns"
+        if what:
+            total += f" in {_counted(cell, num_shown, what)}"
+        elif num_shown < len(entries):
+            total = f"{cell(num_shown)} of {total}"
+        rows = "" if num_rows is None else f", {_counted(cell, num_rows, 'row')}"
+        files = f", {cell(num_files)} files" if num_files > 1 else ""
+        return f"{total}{rows}{files}"
+
+    def _document(self, key: str, value: Any) -> None:
+        self._console.document(
+            {
+                "format": self._files.format,
+                "num_files": len(self._files.files),
+                "num_rows": self._files.num_rows,
+                "num_columns": self._num_columns,
+                key: value,
+            }
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """Columns that share a line."""
+
+    name: str
+    members: list[Entry]
+    group: Group | None = None
+
+    @property
+    def size(self) -> int | None:
+        return sum(entry.size or 0 for entry in self.members) if _has_sizes(self.members) else None
+
+    @property
+    def num_by_type(self) -> dict[str, int]:
+        return dict(Counter(entry.full_type for entry in self.members).most_common())
+
+    def to_dict(self, key: str) -> dict[str, Any]:
+        return {
+            key: self.name,
+            "num_columns": len(self.members),
+            **({} if self.group is None else {"types": self.num_by_type}),
+            **({} if self.size is None else {"size": self.size}),
+            "examples": [entry.name for entry in self.members[:_MAX_EXAMPLES]],
+        }
+
+
+def _name_of(group: Group, members: Sequence[Entry]) -> str:
+    if len(members) == 1:
+        return members[0].name
+    if not group.is_rest:
+        return group.pattern
+    return f"other {group.pattern}" if group.fixed else "others"
+
+
+def _counted(cell: Callable[[int], str], count: int, what: str) -> str:
+    return f"{cell(count)} {what}{'' if count == 1 else 's'}"
+
+
+def _measures(entries: Sequence[Entry]) -> list[Column]:
+    count = Column("columns", right=True)
+    return [count, Column("size", right=True)] if _has_sizes(entries) else [count]
+
+
+def _has_sizes(entries: Iterable[Entry]) -> bool:
+    return any(entry.size is not None for entry in entries)

@@ -1,0 +1,287 @@
+"""MosaicDataset: many files as one pyarrow dataset, for Arrow, DuckDB and Polars.
+
+DuckDB and Polars know `pyarrow.dataset.Dataset` and ask its scanner for columns and a filter. Of
+its members, those that need a dataset in C++ are overridden: there is none behind this one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final, NoReturn
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+
+from ..errors import UnsupportedError
+from ..file.reader import one_batch, unique
+from .fileset import FileSet, Partitioning, taken
+
+
+class MosaicDataset(ds.Dataset):
+    """Mosaic files, read as one table.
+
+    Opening lists the files and reads the end of each, so that afterwards a query touches only
+    what it needs: the columns that it names, in the row groups and partitions that can match.
+    Nothing stays open. It is a `pyarrow.dataset.Dataset`: DuckDB and Polars push columns and
+    filters down into it.
+
+    Parameters
+    ----------
+    source : path, URI or list of them
+        A directory with all files below it, a glob (`data/2024-*/*.mosaic`), a file, or a list of
+        these. Names that begin with `.` or `_` are left out.
+    filesystem : pyarrow or fsspec filesystem, optional
+        Where the paths are.
+    schema : pyarrow.Schema, optional
+        The columns and types of the data set. A column that a file lacks is null there; one of
+        another type is cast, or is an error if that would lose something. Files are opened only when
+        a query needs them. By default it is the union of all files.
+    partitioning : "hive", pyarrow.Schema or None
+        Directories called `key=value` are columns: integers and dates where all values are,
+        otherwise strings; or of the types that a schema gives. None: they are just directories.
+    unify : bool
+        Whether files may differ. In their union a column that a file lacks is null there, and
+        integers, floats, decimals and times become as wide as the widest.
+
+    Examples
+    --------
+    >>> import tempfile, pyarrow as pa, pyarrow.compute as pc, fastmosaic as fm
+    >>> with tempfile.TemporaryDirectory() as path:
+    ...     fm.write_table(pa.table({"id": [1, 2]}), f"{path}/a.mosaic")
+    ...     fm.write_table(pa.table({"id": [3], "name": ["c"]}), f"{path}/b.mosaic")
+    ...     dataset = fm.MosaicDataset(path)
+    ...     dataset.count_rows(), dataset.to_table(filter=pc.field("id") > 1).to_pylist()
+    (3, [{'id': 2, 'name': None}, {'id': 3, 'name': 'c'}])
+    """
+
+    def __init__(
+        self,
+        source: Any,
+        *,
+        filesystem: object = None,
+        schema: pa.Schema | None = None,
+        partitioning: Partitioning = "hive",
+        unify: bool = True,
+    ) -> None:
+        self._files = FileSet(
+            source, filesystem=filesystem, schema=schema, partitioning=partitioning, unify=unify
+        )
+
+    def __reduce__(self) -> tuple[Any, tuple[FileSet]]:
+        return _from_files, (self._files,)
+
+    def __repr__(self) -> str:
+        return f"<MosaicDataset: {len(self._files.files)} files>"
+
+    @property
+    def schema(self) -> pa.Schema:
+        """All columns: those of the files, then those of the partitioning."""
+        return self._files.schema
+
+    @property
+    def files(self) -> list[str]:
+        """The names of the files, in the order in which they are read."""
+        return [file.name for file in self._files.files]
+
+    def read(
+        self,
+        columns: Sequence[str] | None = None,
+        *,
+        filters: Any = None,
+        use_threads: bool = True,
+    ) -> pa.Table:
+        """The rows as a table; `columns` and `filters` as in `MosaicFile.read`."""
+        return self._files.read(columns, filters, use_threads)
+
+    def iter_batches(
+        self,
+        batch_size: int = 65536,
+        *,
+        columns: Sequence[str] | None = None,
+        filters: Any = None,
+        use_threads: bool = True,
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows as record batches of at most `batch_size` rows; memory stays bounded."""
+        _check_size(batch_size)
+        return self._files.iter_batches(
+            self._files.query(columns, filters), batch_size, use_threads
+        )
+
+    # ---- the members of pyarrow.dataset.Dataset, with its words
+
+    def scanner(
+        self,
+        columns: Sequence[str] | Mapping[str, Any] | None = None,
+        filter: Any = None,
+        batch_size: int = 131072,
+        *,
+        use_threads: bool = True,
+        **options: Any,
+    ) -> Scan:
+        """A scan of `columns`, names or expressions, in the rows that match `filter`.
+
+        Nothing is read before batches are asked of it.
+        """
+        _check(options)
+        _check_size(batch_size)
+        query = self._files.query(self._names(columns), filter)
+        project = isinstance(columns, Mapping)
+        if project:
+            query = replace(query, attached=None)  # Arrow computes with few extension types
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            found = self._files.iter_batches(query, batch_size, use_threads)
+            return (_project(batch, columns) for batch in found) if project else found
+
+        schema = query.result
+        if project:
+            schema = _project(one_batch(schema.empty_table()), columns).schema
+        return Scan(schema, batches)
+
+    def _names(self, columns: Sequence[str] | Mapping[str, Any] | None) -> list[str] | None:
+        """The columns to read for `columns`, which may be expressions."""
+        if not isinstance(columns, Mapping):
+            return None if columns is None else unique(columns)
+        return unique(
+            name
+            for expression in columns.values()
+            for name in self._files.columns_of(expression, is_filter=False)
+        )
+
+    def to_table(
+        self,
+        columns: Sequence[str] | Mapping[str, Any] | None = None,
+        filter: Any = None,
+        *,
+        use_threads: bool = True,
+        **options: Any,
+    ) -> pa.Table:
+        """The rows that match `filter`, as a table."""
+        _check(options)
+        if isinstance(columns, Mapping):
+            return self.scanner(columns, filter, use_threads=use_threads).to_table()
+        return self._files.read(columns, filter, use_threads)
+
+    def count_rows(self, filter: Any = None, *, use_threads: bool = True, **options: Any) -> int:
+        """How many rows match `filter`; without one no data is read."""
+        _check(options)
+        return self._files.count_rows(filter, use_threads)
+
+    def head(
+        self,
+        num_rows: int,
+        columns: Sequence[str] | Mapping[str, Any] | None = None,
+        filter: Any = None,
+        *,
+        use_threads: bool = True,
+        **options: Any,
+    ) -> pa.Table:
+        """The first rows that match `filter`."""
+        _check(options)
+        if isinstance(columns, Mapping):
+            return self.scanner(columns, filter, use_threads=use_threads).head(num_rows)
+        return self._files.head(num_rows, self._files.query(columns, filter), use_threads)
+
+    def take(
+        self,
+        indices: Any,
+        columns: Sequence[str] | Mapping[str, Any] | None = None,
+        filter: Any = None,
+        *,
+        use_threads: bool = True,
+        **options: Any,
+    ) -> pa.Table:
+        """Rows by their number among those that match `filter`."""
+        _check(options)
+        numbers = pa.array(indices, pa.int64()).to_pylist()
+        if isinstance(columns, Mapping) or filter is not None:
+            return taken(self.to_table(columns, filter, use_threads=use_threads), numbers)
+        return self._files.take(numbers, self._files.query(columns, None), use_threads)
+
+    # These reach for a dataset in C++, and the interpreter would crash.
+
+    def _unsupported(self, *args: object, **options: object) -> NoReturn:
+        raise UnsupportedError(
+            "a MosaicDataset can be scanned, but not taken apart or changed: make a table of it by "
+            "to_table(), or a pyarrow dataset by pyarrow.dataset.dataset(dataset.to_table())"
+        )
+
+    get_fragments = filter = replace_schema = sort_by = join = join_asof = _unsupported
+    _get_fragments = _scanner_options = _unsupported
+    partition_expression = property(_unsupported)
+
+
+class Scan:
+    """What `pyarrow.dataset.Scanner` is, but it goes on only when its consumer asks for more.
+
+    One of Arrow's reads ahead in threads of its own. They go on after `limit 1` has its row, and
+    where they ask Python for a batch while the interpreter ends, it hangs or crashes. Nor is this
+    a subclass: functions that take a scanner's place in C++ refuse it, as there is none.
+    """
+
+    def __init__(self, schema: pa.Schema, batches: Callable[[], Iterator[pa.RecordBatch]]) -> None:
+        self._schema = schema
+        self.to_batches = batches
+
+    @property
+    def projected_schema(self) -> pa.Schema:
+        return self._schema
+
+    dataset_schema = projected_schema
+
+    def to_reader(self) -> pa.RecordBatchReader:
+        return pa.RecordBatchReader.from_batches(self._schema, self.to_batches())
+
+    def to_table(self) -> pa.Table:
+        return self.to_reader().read_all()
+
+    def count_rows(self) -> int:
+        return sum(batch.num_rows for batch in self.to_batches())
+
+    def head(self, num_rows: int) -> pa.Table:
+        batches = []
+        left = num_rows
+        found = self.to_batches()
+        while left > 0 and (batch := next(found, None)) is not None:
+            batches.append(batch.slice(0, left))
+            left -= batch.num_rows
+        return pa.Table.from_batches(batches, schema=self._schema)
+
+    def take(self, indices: Any) -> pa.Table:
+        return taken(self.to_table(), pa.array(indices, pa.int64()).to_pylist())
+
+
+def _project(batch: pa.RecordBatch, columns: Any) -> pa.RecordBatch:
+    """The values of expressions."""
+    table = pa.Table.from_batches([batch])
+    return one_batch(ds.InMemoryDataset(table).to_table(columns=columns))
+
+
+# Of pyarrow's scans: how its own formats read. They make no difference here.
+_OPTIONS: Final = frozenset(
+    {
+        "batch_size",
+        "batch_readahead",
+        "fragment_readahead",
+        "fragment_scan_options",
+        "cache_metadata",
+        "memory_pool",
+    }
+)
+
+
+def _check(options: Mapping[str, Any]) -> None:
+    for name in options.keys() - _OPTIONS:
+        raise TypeError(f"a scan has no option {name!r}")
+
+
+def _check_size(batch_size: int) -> None:
+    if batch_size < 1:
+        raise ValueError(f"batch_size must be at least 1, not {batch_size}")
+
+
+def _from_files(files: FileSet) -> MosaicDataset:
+    dataset = MosaicDataset.__new__(MosaicDataset)
+    dataset._files = files
+    return dataset

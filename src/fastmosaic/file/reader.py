@@ -1,0 +1,404 @@
+"""MosaicFile: an open file, and which of its columns, row groups and rows are wanted."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from types import TracebackType
+from typing import IO, Any, Final, Self, TypeAlias
+
+import pyarrow as pa
+
+from ..errors import ColumnNotFoundError, CorruptFileError
+from ..format.annex import Annex, Checksums
+from ..format.metadata import FileMetaData, Footer
+from ..format.schema import SchemaBlock
+from ..format.user_schema import Attached
+from ..format.wire import Compression, decompress
+from ..query import filters as filtering
+from ..storage.source import Source, open_source
+from .scan import Scanner, located, rows_without_columns
+
+Readable: TypeAlias = (
+    str | os.PathLike[str] | IO[bytes] | bytes | pa.NativeFile | pa.Buffer | Source
+)
+
+# Usually covers all metadata, so that opening a file takes one read. Elsewhere than on a local disk
+# a second one costs more than many bytes: 120 row groups of 100 buckets have an index of 170 KiB.
+TAIL_BYTES_LOCAL: Final = 64 << 10
+TAIL_BYTES_REMOTE: Final = 1 << 20
+# What is read in front of a schema block that the tail does not reach: most annexes.
+ANNEX_BYTES: Final = 4 << 10
+# iter_batches reads row groups together until they come to this many bytes.
+WINDOW_BYTES: Final = 64 << 20
+
+
+class MosaicFile:
+    """A Mosaic file, open for reading.
+
+    Opening reads the end of the file; columns are decoded when they are asked for. A file can be
+    read from several threads at once.
+
+    Parameters
+    ----------
+    source : path, URI, binary file object, buffer or bytes
+    filesystem : pyarrow or fsspec filesystem, optional
+        Where the path `source` is.
+
+    Examples
+    --------
+    >>> import pyarrow as pa, fastmosaic as fm
+    >>> sink = pa.BufferOutputStream()
+    >>> fm.write_table(pa.table({"id": [1, 2], "name": ["a", "b"]}), sink)
+    >>> with fm.MosaicFile(sink.getvalue()) as file:
+    ...     file.schema.names, file.num_row_groups, file.read(columns=["name"]).num_rows
+    (['id', 'name'], 1, 2)
+    """
+
+    def __init__(
+        self,
+        source: Readable,
+        *,
+        filesystem: object = None,
+    ) -> None:
+        self._closed = True
+        self._source = open_source(source, filesystem)
+        try:
+            self._metadata, tail = read_end(self._source)
+        except BaseException:
+            self._source.close()
+            raise
+        self._schema = self._metadata.schema_block
+        self._scanner = Scanner(self._source, self._metadata, tail)
+        self._closed = False
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The Arrow schema, columns in the order of the writer."""
+        return self._metadata.schema
+
+    @property
+    def metadata(self) -> FileMetaData:
+        return self._metadata
+
+    @property
+    def num_row_groups(self) -> int:
+        return self._metadata.num_row_groups
+
+    @property
+    def closed(self) -> bool:
+        return self._closed
+
+    def read(
+        self,
+        columns: Sequence[str] | None = None,
+        *,
+        filters: Any = None,
+        row_groups: Sequence[int] | None = None,
+        use_threads: bool = True,
+    ) -> pa.Table:
+        """The rows of the file, or of some of its row groups, as a table.
+
+        Parameters
+        ----------
+        columns : list of str, optional
+            The columns to read, in this order; by default all of them.
+        filters : pyarrow.compute.Expression or list of tuples or list of lists of tuples
+            Which rows to read, as in `pyarrow.parquet.read_table`. Row groups whose statistics
+            show that no row can match are not read.
+        row_groups : list of int, optional
+        use_threads : bool
+
+        Examples
+        --------
+        >>> import pyarrow as pa, fastmosaic as fm
+        >>> sink = pa.BufferOutputStream()
+        >>> fm.write_table(pa.table({"id": [1, 2, 3], "price": [9.0, 10.0, 11.0]}), sink)
+        >>> file = fm.MosaicFile(sink.getvalue())
+        >>> file.read(columns=["id"], filters=[("price", ">", 9.5)]).column("id").to_pylist()
+        [2, 3]
+        """
+        query = self._query(columns, filters, row_groups)
+        batches = self._scanner.read(query.positions, query.schema, query.groups, use_threads)
+        return query.finish(pa.Table.from_batches(batches, schema=query.schema))
+
+    def read_row_group(
+        self, i: int, columns: Sequence[str] | None = None, *, use_threads: bool = True
+    ) -> pa.Table:
+        """The rows of one row group."""
+        return self.read(columns, row_groups=[i], use_threads=use_threads)
+
+    def read_row_groups(
+        self,
+        row_groups: Sequence[int],
+        columns: Sequence[str] | None = None,
+        *,
+        use_threads: bool = True,
+    ) -> pa.Table:
+        """The rows of some row groups, in the order given."""
+        return self.read(columns, row_groups=row_groups, use_threads=use_threads)
+
+    def iter_batches(
+        self,
+        batch_size: int = 65536,
+        *,
+        columns: Sequence[str] | None = None,
+        filters: Any = None,
+        row_groups: Sequence[int] | None = None,
+        use_threads: bool = True,
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows as record batches of at most `batch_size` rows; memory stays bounded.
+
+        Examples
+        --------
+        >>> import pyarrow as pa, fastmosaic as fm
+        >>> sink = pa.BufferOutputStream()
+        >>> fm.write_table(pa.table({"id": range(10)}), sink)
+        >>> [batch.num_rows for batch in fm.MosaicFile(sink.getvalue()).iter_batches(4)]
+        [4, 4, 2]
+        """
+        if batch_size < 1:
+            raise ValueError(f"batch_size must be at least 1, not {batch_size}")
+        query = self._query(columns, filters, row_groups)
+        return self._iter_batches(query, batch_size, use_threads)
+
+    def _iter_batches(
+        self, query: _Query, batch_size: int, use_threads: bool
+    ) -> Iterator[pa.RecordBatch]:
+        for window in self._windows(query.groups):
+            for batch in self._scanner.read(query.positions, query.schema, window, use_threads):
+                batch = query.finish_batch(batch)
+                for start in range(0, batch.num_rows, batch_size):
+                    yield batch.slice(start, batch_size)
+
+    def _windows(self, groups: Iterable[int]) -> Iterator[list[int]]:
+        window: list[int] = []
+        size = 0
+        for group in groups:
+            window.append(group)
+            size += self._metadata.bytes_of(group)
+            if size >= WINDOW_BYTES:
+                yield window
+                window, size = [], 0
+        if window:
+            yield window
+
+    def close(self) -> None:
+        """Close the file; one that the caller opened stays open."""
+        if not self._closed:
+            self._closed = True
+            self._source.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        error_type: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<MosaicFile {self._source.name}: {self._metadata!r}>"
+
+    # ---- what to read
+
+    def _query(
+        self, columns: Sequence[str] | None, filters: Any, row_groups: Sequence[int] | None
+    ) -> _Query:
+        if self._closed:
+            raise ValueError("the file is closed")
+        groups = list(range(self.num_row_groups)) if row_groups is None else list(row_groups)
+        for group in groups:
+            self._metadata.check_row_group(group)
+        if columns is None:
+            wanted = list(self._schema.order)
+            schema = self._schema.to_arrow()
+        else:
+            wanted = [self._position(name) for name in unique(columns)]
+            schema = pa.schema(self._schema.fields(wanted))
+        with located(self._source.name):
+            attached = self._metadata.attached
+        if filters is None:
+            return _Query(wanted, schema, groups, attached)
+        expression = filtering.to_expression(filters)
+        with located(self._source.name):
+            names = filtering.columns_of(
+                expression,
+                self._names_in,
+                lambda name: self._schema.field(self._position(name)),
+                self._schema.names,
+            )
+        asked = [self._position(name) for name in names]
+        extra = [position for position in asked if position not in set(wanted)]
+        fields = [*schema, *self._schema.fields(extra)]
+        kept = self._matching(expression, asked, groups)
+        return _Query(wanted + extra, pa.schema(fields), kept, attached, expression, schema.names)
+
+    def _position(self, name: str) -> int:
+        if not isinstance(name, str):
+            raise TypeError(f"a column is named by a str, not by {type(name).__name__}")
+        position = self._schema.find(name)
+        if position < 0:
+            error = ColumnNotFoundError.for_name(name, self._schema.names())
+            raise ColumnNotFoundError(f"{self._source.name}: {error}")
+        return position
+
+    def _names_in(self, text: str) -> list[str]:
+        return [self._schema.name(position) for position in self._schema.occurring(text)]
+
+    def _matching(self, expression: Any, positions: list[int], groups: list[int]) -> list[int]:
+        """Those of `groups` that may hold a row for which `expression` is true."""
+        known = []
+        for group in groups:
+            num_rows = self._metadata.rows_of(group)
+            known.append(
+                [
+                    (
+                        self._schema.field(statistic.position),
+                        num_rows,
+                        statistic.null_count,
+                        *self._metadata.bounds(statistic),
+                    )
+                    for statistic in self._metadata.statistics(group, positions)
+                ]
+            )
+        if not any(known):
+            return groups
+        schema = pa.schema(self._schema.fields(positions))
+        return [groups[i] for i in filtering.matching(expression, known, schema)]
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """The last bytes of a file, from some before its schema block on."""
+
+    footer: Footer
+    size: int  # of the file
+    tail: pa.Buffer  # what was read at first
+    held: pa.Buffer  # it, and what was missing before it
+
+    @classmethod
+    def read(cls, source: Source) -> End:
+        start = max(0, source.size - (TAIL_BYTES_LOCAL if source.is_local else TAIL_BYTES_REMOTE))
+        tail = source.read_at(start, source.size - start)
+        footer = Footer.decode(tail, source.size)
+        if max(0, footer.schema_offset - Annex.TRAILER.size) >= start:
+            return cls(footer, source.size, tail, tail)
+        first = max(0, footer.schema_offset - ANNEX_BYTES)
+        front = source.read_at(first, start - first)
+        held = pa.py_buffer(front.to_pybytes() + tail.to_pybytes())
+        return cls(footer, source.size, tail, held)
+
+    @property
+    def schema(self) -> bytes:
+        """The schema block."""
+        return self._between(self.footer.schema_offset, self.footer.index_offset)
+
+    @property
+    def index(self) -> bytes:
+        """The row group index."""
+        return self._between(self.footer.index_offset, self.size - Footer.SIZE)
+
+    def annex(self, source: Source) -> Annex | None:
+        """The annex, if there is one."""
+        end = self.footer.schema_offset
+        trailer = self._between(max(0, end - Annex.TRAILER.size), end)
+        size = Annex.size_in(trailer)
+        if not Annex.TRAILER.size <= size <= end:
+            if self.footer.has_annex:
+                fact = f"it claims to have {size} bytes" if size else "there is none"
+                raise CorruptFileError(f"{fact}, but the footer has the flag for one")
+            return None
+        start = end - size
+        if start >= self.size - self.held.size:
+            data = self._between(start, end)
+        else:
+            data = source.read_at(start, size).to_pybytes()
+        if self.footer.has_annex:
+            return Annex.decode(data, start)
+        try:
+            checksums = Annex.decode(data, start).checksums
+        except CorruptFileError:
+            checksums = None
+        if checksums is None:
+            return None  # data that happens to end as an annex does
+        raise CorruptFileError("there is one, but the footer lacks the flag for it")
+
+    def check(self, checksums: Checksums) -> None:
+        checksums.check(self.index, self._between(self.size - Footer.SIZE, self.size))
+
+    def _between(self, start: int, end: int) -> bytes:
+        """Bytes by their offsets in the file."""
+        return self.held.slice(start - (self.size - self.held.size), end - start).to_pybytes()
+
+
+def read_end(
+    source: Source, decode: Callable[[bytes, Compression], SchemaBlock] | None = None
+) -> tuple[FileMetaData, pa.Buffer]:
+    """What a file says of itself at its end, and the bytes of it that were read at first."""
+    with located(source.name):
+        end = End.read(source)
+        footer = end.footer
+        with located(f"annex before offset {footer.schema_offset}"):
+            annex = end.annex(source)
+            if annex is not None and annex.checksums is not None:
+                end.check(annex.checksums)
+        with located(f"schema block at offset {footer.schema_offset}"):
+            schema = (decode or decode_schema)(end.schema, footer.compression)
+            if schema.num_buckets != footer.num_buckets:
+                raise CorruptFileError(
+                    f"it has {schema.num_buckets} buckets, the footer {footer.num_buckets}"
+                )
+        with located(f"row group index at offset {footer.index_offset}"):
+            return FileMetaData(footer, schema, end.index, annex), end.tail
+
+
+# The files of a data set have one schema: decoding it once is enough. What is compared is the
+# block itself, so that a file cannot get another one's schema.
+@lru_cache(maxsize=8)
+def decode_schema(block: bytes, compression: Compression) -> SchemaBlock:
+    body = block[4:]
+    if compression == Compression.ZSTD:
+        body = decompress(body, int.from_bytes(block[:4], "big"))
+    return SchemaBlock.decode(body)
+
+
+@dataclass(slots=True)
+class _Query:
+    """What to read, and what to do with it then."""
+
+    positions: list[int]
+    schema: pa.Schema
+    groups: list[int]
+    attached: Attached | None
+    expression: Any = None
+    names: list[str] | None = None  # of the columns that stay after filtering
+
+    def finish(self, table: pa.Table) -> pa.Table:
+        if self.expression is not None:
+            table = filtering.filter_table(table, self.expression).select(self.names)
+        return table if self.attached is None else self.attached.put_on(table)
+
+    def finish_batch(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        if self.expression is not None:
+            return one_batch(self.finish(pa.Table.from_batches([batch], schema=self.schema)))
+        return batch if self.attached is None else self.attached.put_on(batch)
+
+
+def one_batch(table: pa.Table) -> pa.RecordBatch:
+    """The rows of a table as a record batch; they are kept also where there is no column."""
+    if not table.num_columns:
+        return rows_without_columns(table.num_rows)
+    batches = table.combine_chunks().to_batches()
+    return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=table.schema)
+
+
+def unique(columns: Iterable[str]) -> list[str]:
+    if isinstance(columns, str):
+        raise TypeError(f"columns takes a list of names: [{columns!r}]")
+    return list(dict.fromkeys(columns))

@@ -1,0 +1,305 @@
+"""Reading columns of row groups: plan all of it, read it in at most two rounds, decode it.
+
+Round one reads monolithic buckets, paged ones that are wanted whole or small, and of the other
+paged ones the directory. Round two reads the wanted slots. It makes no difference how many row
+groups there are.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+
+from ..errors import CorruptFileError, MosaicError
+from ..format import bucket as buckets
+from ..format._decode import Batch, Pages
+from ..format.bucket import Directory, Layout
+from ..format.metadata import Bucket, FileMetaData
+from ..format.nested import BucketColumns
+from ..format.wire import MAX_BLOCK_BYTES, MAX_EXPANSION, Compression, decompress
+from ..storage.source import EMPTY, Source, read_ranges
+from ..threads import map_in_order
+
+# A paged bucket up to this size is read whole: one read is cheaper than the directory first and
+# the slots then. On a local disk a read costs microseconds, elsewhere many milliseconds.
+WHOLE_BUCKET_BYTES_LOCAL: Final = 64 << 10
+WHOLE_BUCKET_BYTES_REMOTE: Final = 1 << 20
+# Compressed bytes below which threads would wait for each other more than they decode.
+MIN_THREADED_BYTES: Final = 2 << 20
+# Columns of a paged bucket that one thread decodes at a time.
+MAX_TASK_COLUMNS: Final = 128
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """The wanted columns of a bucket, the same in every row group."""
+
+    number: int
+    columns: BucketColumns
+    places: list[int]  # of the columns, among all that are wanted
+    wanted: list[int]  # indices of the columns in the bucket
+    flat: Sequence[int]  # the flat columns that store them
+
+    def pieces(self) -> list[_Part]:
+        """Parts with fewer columns, so that several threads can work on them."""
+        if len(self.wanted) <= MAX_TASK_COLUMNS:
+            return [self]
+        return [
+            _part(
+                self.number,
+                self.columns,
+                self.places[start : start + MAX_TASK_COLUMNS],
+                self.wanted[start : start + MAX_TASK_COLUMNS],
+            )
+            for start in range(0, len(self.wanted), MAX_TASK_COLUMNS)
+        ]
+
+
+def _part(number: int, columns: BucketColumns, places: list[int], wanted: list[int]) -> _Part:
+    return _Part(number, columns, places, wanted, buckets.flat_of(columns, wanted))
+
+
+@dataclass(slots=True)
+class _Task:
+    """A part in one row group, and the bytes of it."""
+
+    group: int
+    num_rows: int
+    part: _Part
+    bucket: Bucket
+    whole: bool  # whether all of the bucket is read, or only slots
+    data: pa.Buffer | None = None  # the bucket, or its directory
+    directory: Directory | None = None  # of a paged bucket
+    slots: dict[int, pa.Buffer] | None = None  # by flat column
+
+    @property
+    def size(self) -> int:
+        """Bytes to decompress, roughly."""
+        if self.slots is not None:
+            return sum(slot.size for slot in self.slots.values())
+        return self.bucket.compressed_size * len(self.part.wanted) // self.part.columns.num_columns
+
+    @property
+    def place(self) -> str:
+        return f"row group {self.group}, bucket {self.part.number} at offset {self.bucket.offset}"
+
+
+class Scanner:
+    """Reads columns of an open file."""
+
+    def __init__(self, source: Source, metadata: FileMetaData, tail: pa.Buffer = EMPTY) -> None:
+        self._source = source
+        self._tail = tail  # the end of the file, if it is still at hand
+        self._schema = metadata.schema_block
+        self._metadata = metadata
+        self._columns: dict[int, BucketColumns] = {}
+
+    def read(
+        self, positions: Sequence[int], schema: pa.Schema, groups: Sequence[int], use_threads: bool
+    ) -> list[pa.RecordBatch]:
+        """The columns at `positions`, of the Arrow `schema`, a record batch for each row group."""
+        with located(self._source.name):
+            if not positions:
+                return [rows_without_columns(self._metadata.rows_of(group)) for group in groups]
+            parts = self._parts(positions)
+            distinct = list(dict.fromkeys(groups))  # one may be asked for more than once
+            tasks = [
+                task
+                for group in distinct
+                if self._metadata.rows_of(group)
+                for task in self._tasks(group, parts)
+            ]
+            self._fetch(tasks, use_threads)
+            batches = self._decode(tasks, schema, distinct, use_threads)
+            return [batches[group] for group in groups]
+
+    def _parts(self, positions: Sequence[int]) -> list[_Part]:
+        places: dict[int, list[int]] = {}
+        for place, position in enumerate(positions):
+            places.setdefault(self._schema.bucket_of(position), []).append(place)
+        parts = []
+        for number in sorted(places):
+            columns = self._columns.get(number)
+            if columns is None:
+                columns = self._columns[number] = BucketColumns(self._schema, number)
+            first = columns.positions.start
+            wanted = [positions[place] - first for place in places[number]]
+            parts.append(_part(number, columns, places[number], wanted))
+        return parts
+
+    def _tasks(self, group: int, parts: Sequence[_Part]) -> Iterator[_Task]:
+        num_rows = self._metadata.rows_of(group)
+        whole_bytes = (
+            WHOLE_BUCKET_BYTES_LOCAL if self._source.is_local else WHOLE_BUCKET_BYTES_REMOTE
+        )
+        for part in parts:
+            bucket = self._metadata.bucket(group, part.number)
+            if bucket.layout == Layout.MONOLITHIC:
+                yield _Task(group, num_rows, part, bucket, whole=True)
+                continue
+            # From half of the columns on, what is read in vain costs less than many reads.
+            whole = (
+                2 * len(part.wanted) >= part.columns.num_columns
+                or bucket.compressed_size <= whole_bytes
+            )
+            for piece in part.pieces():
+                yield _Task(group, num_rows, piece, bucket, whole)
+
+    def _fetch(self, tasks: Sequence[_Task], use_threads: bool) -> None:
+        ranges = []
+        for task in tasks:
+            size = task.bucket.compressed_size
+            if not task.whole:
+                size = min(size, Directory.size(task.part.columns))
+            ranges.append((task.bucket.offset, size))
+        for task, data in zip(tasks, self._read(ranges, use_threads), strict=True):
+            task.data = data
+            if task.bucket.layout == Layout.PAGED:
+                try:
+                    task.directory = Directory.decode(
+                        data, task.part.columns, task.num_rows, task.bucket.compressed_size
+                    )
+                except MosaicError as error:
+                    raise at_place(error, task.place) from error.__cause__
+        ranges = []
+        partial = [task for task in tasks if not task.whole]
+        for task in partial:
+            assert task.directory is not None
+            for flat in task.part.flat:
+                start, end = task.directory.offsets[flat : flat + 2]
+                ranges.append((task.bucket.offset + start, end - start))
+        slots = iter(self._read(ranges, use_threads))
+        for task in partial:
+            task.slots = {flat: next(slots) for flat in task.part.flat}
+
+    def _read(self, ranges: Sequence[tuple[int, int]], use_threads: bool) -> list[pa.Buffer]:
+        """The bytes of `ranges`; what lies in the tail is there already."""
+        tail_start = self._source.size - self._tail.size
+        missing = [(at, min(size, tail_start - at)) for at, size in ranges if at < tail_start]
+        read = iter(read_ranges(self._source, missing, use_threads=use_threads))
+        buffers = []
+        for at, size in ranges:
+            if at >= tail_start:
+                buffers.append(self._tail.slice(at - tail_start, size))
+                continue
+            buffer = next(read)
+            if buffer.size < size:
+                rest = self._tail.slice(0, size - buffer.size)
+                buffer = pa.py_buffer(buffer.to_pybytes() + rest.to_pybytes())
+            buffers.append(buffer)
+        return buffers
+
+    def _decode(
+        self,
+        tasks: Sequence[_Task],
+        schema: pa.Schema,
+        groups: Sequence[int],
+        use_threads: bool,
+    ) -> dict[int, pa.RecordBatch]:
+        budget = _Budget(sum(map(self._metadata.bytes_of, groups)))
+        batches = {group: Batch(len(schema)) for group in groups}
+
+        def decode(task: _Task) -> None:
+            part = task.part
+            try:
+                pages, numbers = self._pages(task)
+                budget.spend(buckets.expansion(pages, numbers, part.columns, part.wanted))
+                batch = batches[task.group]
+                buckets.decode(pages, numbers, part.columns, part.wanted, batch, part.places)
+            except MosaicError as error:
+                raise at_place(error, task.place) from error.__cause__
+
+        threaded = (
+            use_threads
+            and len(tasks) > 1
+            and sum(task.size for task in tasks) >= MIN_THREADED_BYTES
+        )
+        for _ in map_in_order(decode, tasks, threaded):
+            pass
+        required = [place for place, field in enumerate(schema) if not field.nullable]
+        return {
+            group: self._finish(group, batch, schema, required) for group, batch in batches.items()
+        }
+
+    def _finish(
+        self, group: int, batch: Batch, schema: pa.Schema, required: Sequence[int]
+    ) -> pa.RecordBatch:
+        num_rows = self._metadata.rows_of(group)
+        if num_rows == 0:
+            return pa.RecordBatch.from_pylist([], schema=schema)
+        for place in required:
+            nulls = batch.null_count(place)
+            if nulls:
+                raise CorruptFileError(
+                    f"row group {group}: column {schema.names[place]!r} has {nulls} nulls, "
+                    "but is declared not null"
+                )
+        return batch.finish(num_rows, schema)
+
+    def _pages(self, task: _Task) -> tuple[Pages, Sequence[int]]:
+        """Pages, and which of them are the wanted ones."""
+        columns, flats = task.part.columns, task.part.flat
+        if task.directory is None:
+            data: Any = task.data
+            if self._metadata.codec == Compression.ZSTD:
+                data = decompress(data, task.bucket.uncompressed_size)
+            pages = buckets.open_monolithic(data, columns, task.num_rows, max(flats) + 1)
+            return pages, flats
+        offsets = task.directory.offsets
+        slots: list[Any] = [None] * len(flats)
+        stored = [i for i, flat in enumerate(flats) if offsets[flat] < offsets[flat + 1]]
+        if task.slots is not None:
+            for i in stored:
+                slots[i] = buckets.decode_slot(task.slots[flats[i]])
+        else:
+            spans = array("q")
+            for i in stored:
+                spans.extend(offsets[flats[i] : flats[i] + 2])
+            for i, page in zip(stored, buckets.decode_slots(task.data, spans), strict=True):
+                slots[i] = page
+        pages = buckets.open_slots(slots, columns, flats, task.directory.rows)
+        return pages, range(len(flats))
+
+
+class _Budget:
+    """How far row groups may expand beyond their bytes.
+
+    A constant column takes a few bytes whatever its number of rows is; without a limit, a small
+    file could ask for all the memory there is.
+    """
+
+    def __init__(self, compressed_bytes: int) -> None:
+        self._left = max(MAX_BLOCK_BYTES, compressed_bytes * MAX_EXPANSION)
+
+    def spend(self, size: int) -> None:
+        self._left -= size
+        if self._left < 0:
+            raise CorruptFileError(
+                "constant columns or arrays would expand beyond what the bytes of the file can justify; "
+                "if it can be trusted, read fewer columns or row groups at a time"
+            )
+
+
+def at_place(error: MosaicError, place: str) -> MosaicError:
+    """The error, with where it arose in front of its message."""
+    error.args = (f"{place}: {error}",)
+    return error
+
+
+@contextmanager
+def located(place: str) -> Iterator[None]:
+    """Let errors of the block say where they arose."""
+    try:
+        yield
+    except MosaicError as error:
+        raise at_place(error, place) from error.__cause__
+
+
+def rows_without_columns(num_rows: int) -> pa.RecordBatch:
+    """A record batch of so many rows that has no column."""
+    return pa.RecordBatch.from_arrays([pa.nulls(num_rows)], ["_"]).select([])

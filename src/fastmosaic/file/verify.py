@@ -1,0 +1,502 @@
+"""verify: whether a file is what its writer wrote, as far as that can be known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Final
+
+import pyarrow as pa
+import zstandard
+
+from ..errors import CorruptFileError, MosaicError
+from ..format._array import crc32c
+from ..format.annex import Annex, BlockChecksums
+from ..format.bucket import Directory, Layout
+from ..format.metadata import Bucket, FileMetaData, Statistic
+from ..format.nested import BucketColumns
+from ..format.statistics import measure
+from ..format.user_schema import Attached
+from ..format.wire import Compression, Cursor
+from ..storage.source import Source, open_source, read_ranges
+from ..threads import map_in_order
+from .reader import End, Readable, decode_schema
+from .scan import MIN_THREADED_BYTES, Scanner
+
+_SCHEMA_PREFIX: Final = 4  # bytes of the schema block before its frame
+_MAX_FRAME_HEADER: Final = 18  # bytes, by zstd
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something that is wrong with a file, and where."""
+
+    message: str
+    offset: int | None = None
+    row_group: int | None = None
+    bucket: int | None = None
+    column: str | None = None
+
+    def __str__(self) -> str:
+        places = [
+            f"row group {self.row_group}" if self.row_group is not None else "",
+            f"bucket {self.bucket}" if self.bucket is not None else "",
+            f"column {self.column!r}" if self.column is not None else "",
+            f"offset {self.offset}" if self.offset is not None else "",
+        ]
+        place = ", ".join(filter(None, places))
+        return f"{place}: {self.message}" if place else self.message
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyReport:
+    """What `verify` found of a file."""
+
+    file: str
+    num_bytes: int
+    num_rows: int
+    num_row_groups: int
+    problems: tuple[Problem, ...]
+    checked: tuple[str, ...]  # what was looked at
+    unverified: tuple[str, ...]  # what the file gives no means to check
+
+    @property
+    def ok(self) -> bool:
+        return not self.problems
+
+    def __str__(self) -> str:
+        count = len(self.problems)
+        state = "no problem" if self.ok else f"{count} problem{'s' if count > 1 else ''}"
+        return "\n".join(
+            [
+                f"{self.file}: {state}",
+                *(f"  problem: {problem}" for problem in self.problems),
+                *(f"  checked: {text}" for text in self.checked),
+                *(f"  not verified: {text}" for text in self.unverified),
+            ]
+        )
+
+
+def verify(
+    source: Readable,
+    *,
+    deep: bool = True,
+    filesystem: object = None,
+    use_threads: bool = True,
+) -> VerifyReport:
+    """Check a Mosaic file: structure, checksums, values and statistics.
+
+    What is wrong is reported and not raised, and does not end the check.
+
+    Parameters
+    ----------
+    source : path, URI, binary file object, buffer or bytes
+    deep : bool
+        Whether all data is read, decoded, and compared with its checksums and statistics;
+        otherwise only what the file says of itself at its end.
+    filesystem : pyarrow or fsspec filesystem, optional
+        Where the path `source` is.
+    use_threads : bool
+
+    Examples
+    --------
+    >>> import pyarrow as pa, fastmosaic as fm
+    >>> sink = pa.BufferOutputStream()
+    >>> fm.write_table(pa.table({"id": [1, 2, 3]}), sink)
+    >>> fm.verify(sink.getvalue()).ok
+    True
+    >>> damaged = bytearray(sink.getvalue())
+    >>> damaged[12] ^= 1
+    >>> print(fm.verify(bytes(damaged)).problems[0])
+    row group 0, bucket 0, offset 0: zstd: decompression error: Restored data doesn't match checksum
+    """
+    opened = open_source(source, filesystem)
+    try:
+        check = _Check(opened, use_threads)
+        check.run(deep)
+        return check.report()
+    finally:
+        opened.close()
+
+
+@dataclass(slots=True)
+class _Frames:
+    """Compressed blocks, and how many of them carry a checksum."""
+
+    count: int = 0
+    checked: int = 0
+
+    def add(self, frame: memoryview | bytes) -> None:
+        self.count += 1
+        try:
+            self.checked += zstandard.get_frame_parameters(frame).has_checksum
+        except zstandard.ZstdError:
+            self.checked += 1  # damage, which decoding reports
+
+
+class _Notes:
+    """Takes down what is wrong with a file."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.problems: list[Problem] = []
+
+    @contextmanager
+    def noting(
+        self,
+        offset: int | None = None,
+        row_group: int | None = None,
+        bucket: int | None = None,
+        column: str | None = None,
+    ) -> Iterator[None]:
+        """Let what the block raises of the file be a problem of it."""
+        try:
+            yield
+        except (MosaicError, pa.ArrowException) as error:
+            message = str(error).removeprefix(f"{self.name}: ")
+            if row_group is not None:
+                place = f"row group {row_group}, bucket {bucket} at offset {offset}: "
+                message = message.removeprefix(place)
+            if column is not None:
+                message = message.removeprefix(f"column {column!r}: ")
+            self.problems.append(Problem(message, offset, row_group, bucket, column))
+
+
+class _Check(_Notes):
+    """The check of a file."""
+
+    def __init__(self, source: Source, use_threads: bool) -> None:
+        super().__init__(source.name)
+        self.source = source
+        self.use_threads = use_threads
+        self.checked: list[str] = []
+        self.unverified: list[str] = []
+        self.metadata: FileMetaData | None = None
+        self.attached: Attached | None = None
+        self.frames = _Frames()
+        self.num_statistics = 0
+
+    def report(self) -> VerifyReport:
+        metadata = self.metadata
+        return VerifyReport(
+            self.source.name,
+            self.source.size,
+            0 if metadata is None else metadata.num_rows,
+            0 if metadata is None else metadata.num_row_groups,
+            tuple(self.problems),
+            tuple(self.checked),
+            tuple(self.unverified),
+        )
+
+    def run(self, deep: bool) -> None:
+        end = annex = block = None
+        with self.noting():
+            end = End.read(self.source)
+        if end is None:
+            return
+        footer = end.footer
+        with self.noting(footer.schema_offset):
+            annex = end.annex(self.source)
+        is_sure = True
+        if annex is not None and annex.checksums is not None:
+            is_sure = False
+            with self.noting(footer.index_offset):
+                end.check(annex.checksums)
+                is_sure = True
+        with self.noting(footer.schema_offset):
+            decoded = decode_schema(end.schema, footer.compression)
+            if decoded.num_buckets != footer.num_buckets:
+                raise CorruptFileError(
+                    f"the schema block has {decoded.num_buckets} buckets, the footer "
+                    f"{footer.num_buckets}"
+                )
+            block = decoded
+        if block is None:
+            return
+        with self.noting(footer.index_offset):
+            self.metadata = FileMetaData(footer, block, end.index, annex)
+        if self.metadata is None:
+            return
+        if self.metadata.codec == Compression.ZSTD:
+            self.frames.add(end.schema[_SCHEMA_PREFIX:])
+        with self.noting(footer.schema_offset):
+            self.attached = self.metadata.attached
+        self.checked.append(
+            f"footer, schema block and row group index: {self.metadata.num_row_groups} row groups, "
+            f"{self.metadata.num_columns} columns, {self.metadata.num_buckets} buckets"
+        )
+        blocks = None if annex is None else annex.blocks
+        if blocks is not None and len(blocks.row_groups) != footer.num_row_groups:
+            self.problems.append(
+                Problem(
+                    f"the annex has checksums of {len(blocks.row_groups)} row groups, the footer "
+                    f"says {footer.num_row_groups}",
+                    footer.schema_offset,
+                )
+            )
+            blocks = None
+        if blocks is not None and crc32c(end.schema) != blocks.schema:
+            self.problems.append(
+                Problem("the schema block is not that of its checksum", footer.schema_offset)
+            )
+        # Where a broken annex begins is not known, so neither where data should end.
+        is_whole = annex is not None or not footer.has_annex
+        data_end = footer.schema_offset - (0 if annex is None else annex.size)
+        self._check_places(self.metadata, data_end if is_whole else None)
+        if deep and is_sure:
+            for group in range(self.metadata.num_row_groups):
+                self._check_row_group(self.metadata, group, blocks)
+        if is_sure:
+            self._conclude(self.metadata, annex, blocks, deep)
+        else:
+            self.unverified.append("data: the row group index that says where it is is damaged")
+
+    def _conclude(
+        self,
+        metadata: FileMetaData,
+        annex: Annex | None,
+        blocks: BlockChecksums | None,
+        deep: bool,
+    ) -> None:
+        if annex is not None and annex.checksums is not None:
+            self.checked.append("annex: checksums of itself, the row group index and the footer")
+        else:
+            self.unverified.append(
+                "row group index and footer: no annex has their checksums, so that one of another "
+                "length, place or bound can go unnoticed"
+            )
+        if not deep:
+            self.unverified.append("data: with deep=False none is read")
+            return
+        num_buckets = sum(len(metadata.buckets(group)) for group in range(metadata.num_row_groups))
+        self.checked.append(
+            f"data: {num_buckets} buckets lie without gaps and decode to {metadata.num_rows} rows"
+        )
+        self.checked.append(f"statistics: {self.num_statistics} compared with the values")
+        if blocks is not None:
+            self.checked.append("blocks: checksums of all their bytes, by the annex")
+            return
+        without = self.frames.count - self.frames.checked
+        if metadata.codec == Compression.NONE:
+            self.unverified.append("values: without compression no block has a checksum")
+        elif without:
+            self.unverified.append(
+                f"values: {without} of {self.frames.count} blocks have no checksum"
+            )
+        else:
+            self.checked.append(f"blocks: zstd's checksums of {self.frames.count}")
+        self.unverified.append(
+            "bytes that change no value, as in the headers of zstd: the annex has no checksum of them"
+        )
+
+    def _check_places(self, metadata: FileMetaData, end: int | None) -> None:
+        """Buckets take all bytes up to `end`, one after another."""
+        places = []
+        block = metadata.schema_block
+        needed = set(map(block.bucket_of, range(block.num_columns)))
+        for group in range(metadata.num_row_groups):
+            listed = metadata.buckets(group)
+            places += [(one.offset, one.compressed_size, group, one.index) for one in listed]
+            if metadata.rows_of(group) and len(listed) < metadata.num_buckets:
+                missing = needed - {one.index for one in listed}
+                self.problems += [
+                    Problem("the row group index lacks it", None, group, number)
+                    for number in sorted(missing)
+                ]
+        reached = 0
+        for offset, size, group, number in sorted(places):
+            if offset < reached:
+                self.problems.append(
+                    Problem("it begins inside of the bucket before it", offset, group, number)
+                )
+            elif offset > reached:
+                self._gap(reached, offset)
+            reached = max(reached, offset + size)
+        if end is not None and reached > end:
+            self.problems.append(Problem(f"a bucket ends at {reached}, inside of the annex", end))
+        elif end is not None and reached < end:
+            self._gap(reached, end)
+
+    def _gap(self, start: int, end: int) -> None:
+        self.problems.append(Problem(f"{end - start} bytes belong to no block", start))
+
+    # ---- data
+
+    def _check_row_group(
+        self, metadata: FileMetaData, group: int, blocks: BlockChecksums | None
+    ) -> None:
+        listed = [
+            (one.index, Bucket(one.offset, one.compressed_size, one.uncompressed_size or 0))
+            for one in metadata.buckets(group)
+        ]
+        ranges = [(bucket.offset, bucket.compressed_size) for _, bucket in listed]
+        data = read_ranges(self.source, ranges, use_threads=self.use_threads)
+        before = len(self.problems)
+        if metadata.rows_of(group):
+            stated: dict[int, list[Statistic]] = {}
+            with self.noting(metadata.footer.index_offset, group):
+                for statistic in metadata.statistics(group):
+                    number = metadata.schema_block.bucket_of(statistic.position)
+                    stated.setdefault(number, []).append(statistic)
+            jobs = [
+                _Job(
+                    self.source,
+                    metadata,
+                    group,
+                    number,
+                    bucket,
+                    one,
+                    stated.get(number, ()),
+                    self.attached,
+                )
+                for (number, bucket), one in zip(listed, data, strict=True)
+            ]
+            threaded = self.use_threads and sum(one.size for one in data) >= MIN_THREADED_BYTES
+            for job in map_in_order(_Job.run, jobs, threaded):
+                self.problems += job.problems
+                self.frames.count += job.frames.count
+                self.frames.checked += job.frames.checked
+            self.num_statistics += sum(map(len, stated.values()))
+        if blocks is None or len(self.problems) > before:
+            return
+        if BlockChecksums.of_row_group([crc32c(one) for one in data]) != blocks.row_groups[group]:
+            self.problems.append(
+                Problem(
+                    "its buckets decode, but their bytes are not those of its checksum",
+                    min((offset for offset, _ in ranges), default=None),
+                    group,
+                )
+            )
+
+
+class _Held:
+    """A bucket that was read, in the place of its file."""
+
+    is_local = True
+
+    def __init__(self, name: str, size: int, offset: int, data: pa.Buffer) -> None:
+        self.name = name
+        self.size = size
+        self._offset = offset
+        self._data = data
+
+    def read_at(self, offset: int, length: int) -> pa.Buffer:
+        return self._data.slice(offset - self._offset, length)
+
+    def close(self) -> None:
+        pass
+
+
+class _Job(_Notes):
+    """The check of a bucket."""
+
+    def __init__(
+        self,
+        source: Source,
+        metadata: FileMetaData,
+        group: int,
+        number: int,
+        bucket: Bucket,
+        data: pa.Buffer,
+        stated: Sequence[Statistic],
+        attached: Attached | None,
+    ) -> None:
+        super().__init__(source.name)
+        self._metadata = metadata
+        self._group = group
+        self._number = number
+        self._bucket = bucket
+        self._data = data
+        self._stated = stated
+        self._attached = attached
+        self._place = (bucket.offset, group, number)
+        held: Any = _Held(source.name, source.size, bucket.offset, data)
+        self._scanner = Scanner(held, metadata)
+        self.frames = _Frames()
+
+    def run(self) -> _Job:
+        block = self._metadata.schema_block
+        positions = block.bucket_columns(self._number)
+        if not positions:
+            return self
+        self._count_frames()
+        try:
+            batch = self._read(positions)
+        except MosaicError:
+            self._blame(positions)
+            return self
+        stated = {statistic.position: statistic for statistic in self._stated}
+        for position, column in zip(positions, batch.columns, strict=True):
+            name = block.name(position)
+            with self.noting(*self._place, name):
+                column.validate(full=True)
+                if self._attached is not None:
+                    self._attached.put_on(batch.select([name]))
+                if position in stated:
+                    self._check_statistic(stated[position], column)
+        return self
+
+    def _read(self, positions: Sequence[int]) -> pa.RecordBatch:
+        schema = pa.schema(self._metadata.schema_block.fields(positions))
+        (batch,) = self._scanner.read(positions, schema, [self._group], use_threads=False)
+        return batch
+
+    def _blame(self, positions: Sequence[int]) -> None:
+        """Note which columns cannot be read; if none can, then the bucket itself."""
+        columns = _Notes(self.name)
+        for position in positions:
+            with columns.noting(*self._place, self._metadata.schema_block.name(position)):
+                self._read([position])
+        if 0 < len(columns.problems) < len(positions):
+            self.problems += columns.problems
+            return
+        with self.noting(*self._place):
+            self._read(positions)
+
+    def _count_frames(self) -> None:
+        if self._metadata.codec == Compression.NONE:
+            return
+        if self._bucket.layout == Layout.MONOLITHIC:
+            self.frames.add(memoryview(self._data)[:_MAX_FRAME_HEADER].tobytes())
+            return
+        try:
+            columns = BucketColumns(self._metadata.schema_block, self._number)
+            num_rows = self._metadata.rows_of(self._group)
+            directory = Directory.decode(self._data, columns, num_rows, self._data.size)
+            for start, end in pairwise(directory.offsets):
+                if start < end:
+                    slot = Cursor(self._data.slice(start, end - start))
+                    slot.varint()
+                    self.frames.add(slot.take(min(slot.remaining, _MAX_FRAME_HEADER)))
+        except CorruptFileError:
+            pass  # reading will say so
+
+    def _check_statistic(self, stated: Statistic, column: pa.Array) -> None:
+        block = self._metadata.schema_block
+        chunked = pa.chunked_array([column])
+        actual = measure(stated.position, block.column_type(stated.position), chunked)
+        if actual == stated:
+            return
+        if stated.null_count != actual.null_count:
+            raise CorruptFileError(
+                f"it has {actual.null_count} nulls, its statistics say {stated.null_count}"
+            )
+        if not _is_between(self._metadata, actual, stated):
+            raise CorruptFileError("it has values outside of its statistics")
+
+
+def _is_between(metadata: FileMetaData, actual: Statistic, stated: Statistic) -> bool:
+    """Whether the stated bounds hold for the actual ones, though they need not be as narrow."""
+    import pyarrow.compute as pc
+
+    low, high = metadata.bounds(actual)
+    stated_low, stated_high = metadata.bounds(stated)
+    if low is None or stated_low is None:
+        return low is stated_low
+    if pa.types.is_floating(low.type) and pc.is_nan(stated_low).as_py():
+        return True  # by the format, NaN first says nothing of the rest
+    return bool(
+        pc.and_(pc.less_equal(stated_low, low), pc.greater_equal(stated_high, high)).as_py()
+    )

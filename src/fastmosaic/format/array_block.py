@@ -1,0 +1,317 @@
+"""Kudu's array data block: a column of arrays in one piece of bytes.
+
+A block holds the lengths of the arrays and two bitmaps (which arrays and which elements are not
+null) as runs, then the elements that are not null, as they are, and a CRC-32C. It does not say of
+which type the elements are. Blocks made here have PLAIN data and the first ordinal 0; those that
+are read may have any ordinal.
+
+    element type                                 bytes of one element
+    boolean                                      1/8
+    integer, float, date, time, timestamp        as in Arrow
+    decimal of up to 9, 18, 38 digits            4, 8, 16
+    string, binary                               as many as it has
+"""
+
+from __future__ import annotations
+
+from array import array as native_array
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+import pyarrow as pa
+from pyarrow import types as arrow_types
+
+from ..errors import CorruptFileError, UnsupportedError
+from . import _array
+from .wire import MAX_BLOCK_BYTES
+
+__all__ = ["decode", "encode", "rle_decode", "rle_encode"]
+
+# How far arrays may expand beyond the bytes of their block: a run of a billion nulls has five.
+MAX_EXPANSION: Final = 1024
+MAX_OFFSET: Final = 2**31 - 1  # of Arrow's lists and strings
+
+
+def encode(array: pa.Array, *, checksum: bool = True) -> bytes:
+    """The data block of an array of lists.
+
+    Lists may be of any kind that Arrow has, with up to 65,535 elements each. Elements are
+    booleans, numbers, dates, times, timestamps, strings or binary; those that are
+    dictionary-encoded or of an extension type are stored as the values behind them.
+
+    >>> encode(pa.array([[7], None, []], pa.list_(pa.int32())), checksum=False).hex(" ")
+    '01 03 02 02 01 07 03 01 00 00 00 00 00 02 03 05 01 00 00 00 00 00 00 00 07 00 00 00'
+    """
+    lists = _storage(array)
+    return encode_lists(lists, element_bits(_value_type(lists)), checksum=checksum)
+
+
+def decode(data: Any, value_type: pa.DataType, *, checksum: bool = True) -> pa.Array:
+    """The lists in a data block, whose elements are of type `value_type`.
+
+    `data` is any object with bytes in it, and ends with the checksum, unless that is False. A block
+    that is damaged gives `CorruptFileError`; so does, mostly, one whose elements are of another
+    type.
+
+    >>> decode(encode(pa.array([["a", None], []])), pa.string()).to_pylist()
+    [['a', None], []]
+    """
+    return decode_lists(
+        data, pa.list_(value_type), element_bits(_stored(value_type)), checksum=checksum
+    )
+
+
+def rle_encode(values: Iterable[int] | pa.Array, bit_width: int) -> bytes:
+    """Integers of `bit_width` bits (1 to 64), not negative, as the runs of a data block.
+
+    >>> rle_encode([5] * 100 + [1, 2], 16).hex(" ")
+    'c8 01 05 00 03 01 00 02 00'
+    """
+    numbers: native_array[int] | memoryview
+    try:
+        if isinstance(values, pa.Array):
+            if values.null_count:
+                raise ValueError("runs have no nulls")
+            whole = pa.concat_arrays([values.cast(pa.uint64())])  # from its first value on
+            numbers = memoryview(whole.buffers()[1] or b"").cast("B").cast("Q")[: len(whole)]
+        else:
+            numbers = native_array("Q", iter(values))
+        return _array.encode_runs(numbers, bit_width)
+    except OverflowError as error:
+        raise ValueError(f"not integers of {bit_width} bits: {error}") from error
+
+
+def rle_decode(data: Any, bit_width: int, count: int) -> list[int]:
+    """The `count` integers of `bit_width` bits that are in `data` as runs.
+
+    >>> rle_decode(bytes.fromhex("c80105000301000200"), 16, 102)[98:]
+    [5, 5, 1, 2]
+    """
+    if not 1 <= bit_width <= 64 or count < 0:
+        raise ValueError(
+            f"{count} values of {bit_width} bits: there are 0 or more, of 1 to 64 bits"
+        )
+    size = memoryview(data).nbytes
+    with _damage(f"runs of {size} bytes"):
+        _array.check(data, bit_width, count)
+        _check_expansion(16 * count, size)  # 8 bytes of a list, 8 before that
+        return _array.decode_runs(data, bit_width, count).tolist()
+
+
+def element_bits(value_type: pa.DataType) -> int:
+    """Bits of an element in Kudu's blocks; 0 for strings and binary, which differ in size."""
+    if arrow_types.is_boolean(value_type):
+        return 1
+    if arrow_types.is_decimal(value_type):
+        if value_type.precision > 38:
+            raise UnsupportedError(
+                f"a data block has no elements of type {value_type}; its decimals end at 38 digits"
+            )
+        return 32 if value_type.precision <= 9 else 64 if value_type.precision <= 18 else 128
+    if _is_bytes(value_type):
+        return 0
+    if (
+        arrow_types.is_integer(value_type)
+        or arrow_types.is_floating(value_type)
+        or arrow_types.is_date(value_type)
+        or arrow_types.is_time(value_type)
+        or arrow_types.is_timestamp(value_type)
+    ):
+        return value_type.bit_width
+    advice = "arrays in it are of numbers, booleans, dates, times, timestamps, strings or binary"
+    if arrow_types.is_duration(value_type):
+        advice = "cast them to int64"
+    elif arrow_types.is_null(value_type):
+        advice = "cast the lists to those of some type, as pyarrow.list_(pyarrow.int32())"
+    elif arrow_types.is_run_end_encoded(value_type):
+        advice = "decode them first (pyarrow.compute.run_end_decode)"
+    raise UnsupportedError(f"a data block has no elements of type {value_type}; {advice}")
+
+
+def encode_lists(lists: pa.Array, bits: int, *, ordinal: int = 0, checksum: bool = True) -> bytes:
+    """The data block of `lists` whose elements have `bits` bits (see `element_bits`)."""
+    if not len(lists):
+        raise UnsupportedError("a data block of no arrays; do not write one")
+    lengths = lists.value_lengths()
+    elements = _storage(lists.flatten())
+    if arrow_types.is_dictionary(elements.type):
+        elements = _storage(elements.dictionary_decode())
+    value_type = elements.type
+    if bits == 0:
+        value_type = pa.string() if _is_text(value_type) else pa.binary()
+        try:
+            elements = elements.cast(value_type)
+        except pa.ArrowInvalid as error:
+            raise UnsupportedError(f"{error}; encode fewer arrays at a time") from error
+    try:
+        block = _array.encode(
+            lengths,
+            elements,
+            bits=bits,
+            arrow_bits=value_type.bit_width if bits else 0,
+            wide_lengths=arrow_types.is_int64(lengths.type),
+            utf8=value_type == pa.string(),
+            ordinal=ordinal,
+            checksum=checksum,
+        )
+    except OverflowError as error:
+        raise UnsupportedError(str(error)) from error
+    text_size = len(block) if bits == 0 else 0  # or less
+    memory = _arrow_bytes(len(lists), len(elements), value_type, text_size)
+    _check_expansion(memory, len(block))
+    return block
+
+
+def decode_lists(
+    data: Any,
+    list_type: pa.DataType,
+    bits: int,
+    *,
+    num_rows: int | None = None,
+    checksum: bool = True,
+) -> pa.Array:
+    """The `num_rows` lists in a data block, as a `list` type; elements have `bits` bits there."""
+    value_type = list_type.value_type
+    stored = _stored(value_type)
+    if bits == 0:
+        stored = pa.string() if _is_text(stored) else pa.binary()
+    size = memoryview(data).nbytes
+    with _damage(f"array data block of {size} bytes"):
+        block = _array.Block(data, bits=bits, checksum=checksum)
+        if num_rows is not None and block.num_arrays != num_rows:
+            raise ValueError(f"{block.num_arrays} arrays where there are {num_rows} rows")
+        _check_expansion(
+            _arrow_bytes(block.num_arrays, block.num_elements, stored, block.text_size), size
+        )
+        if max(block.num_elements, block.text_size) > MAX_OFFSET:
+            raise UnsupportedError(
+                f"a data block of {block.num_elements} elements with {block.text_size} bytes of "
+                f"text; Arrow's lists and strings end at {MAX_OFFSET}"
+            )
+        elements = _as_type(_decode_elements(block, stored, bits), value_type)
+        validity = _allocate((block.num_arrays + 7) // 8, block.num_valid_arrays < block.num_arrays)
+        offsets = pa.allocate_buffer(4 * (block.num_arrays + 1))
+        block.fill_lists(_bytes(offsets), _bytes(validity))
+    return pa.Array.from_buffers(
+        list_type,
+        block.num_arrays,
+        [validity, offsets],
+        block.num_arrays - block.num_valid_arrays,
+        children=[elements],
+    )
+
+
+@contextmanager
+def _damage(where: str) -> Iterator[None]:
+    """Turn what the kernels, or Arrow's casts, say of bytes that are not trusted into our error."""
+    try:
+        yield
+    except (ValueError, OverflowError) as error:  # the latter: a count of more than 64 bits
+        raise CorruptFileError(f"{where}: {error}") from error
+
+
+def _decode_elements(block: _array.Block, stored: pa.DataType, bits: int) -> pa.Array:
+    count = block.num_elements
+    validity = _allocate((count + 7) // 8, block.num_values < count)
+    if validity is not None:
+        block.fill_validity(_bytes(validity))
+    if bits:
+        values = pa.allocate_buffer((count * stored.bit_width + 7) // 8)
+        block.fill_values(_bytes(values), _bytes(validity), stored.bit_width)
+        buffers = [validity, values]
+    else:
+        offsets, text = pa.allocate_buffer(4 * (count + 1)), pa.allocate_buffer(block.text_size)
+        block.fill_strings(
+            _bytes(offsets), _bytes(text), _bytes(validity), utf8=stored == pa.string()
+        )
+        buffers = [validity, offsets, text]
+    return pa.Array.from_buffers(stored, count, buffers, count - block.num_values)
+
+
+def _as_type(elements: pa.Array, value_type: pa.DataType) -> pa.Array:
+    """The elements of a block as those of `value_type`, which it does not tell from others."""
+    if isinstance(value_type, pa.BaseExtensionType):
+        storage = _as_type(elements, value_type.storage_type)
+        return pa.ExtensionArray.from_storage(value_type, storage)
+    if arrow_types.is_dictionary(value_type):
+        values = _as_type(elements, value_type.value_type)
+        return values.dictionary_encode().cast(value_type)
+    return elements if elements.type == value_type else elements.cast(value_type)
+
+
+def _allocate(size: int, wanted: bool) -> pa.Buffer | None:
+    return pa.allocate_buffer(size) if wanted else None
+
+
+def _bytes(buffer: Any) -> Any:
+    return None if buffer is None else memoryview(buffer).cast("B")
+
+
+def _storage(array: Any) -> pa.Array:
+    """The values behind those of an extension type."""
+    if isinstance(array, pa.ChunkedArray):
+        raise TypeError(
+            "a chunked array is not one array: encode each of its chunks, or combine_chunks() first"
+        )
+    if not isinstance(array, pa.Array):
+        raise TypeError(f"encode takes a pyarrow.Array, not {type(array).__name__}")
+    while isinstance(array.type, pa.BaseExtensionType):
+        array = array.storage
+    return array
+
+
+def _value_type(lists: pa.Array) -> pa.DataType:
+    """What the elements of the lists are stored as."""
+    arrow = lists.type
+    if not (
+        arrow_types.is_list(arrow)
+        or arrow_types.is_large_list(arrow)
+        or arrow_types.is_fixed_size_list(arrow)
+        or arrow_types.is_list_view(arrow)
+        or arrow_types.is_large_list_view(arrow)
+    ):
+        raise TypeError(f"a data block holds lists, not values of type {arrow}")
+    return _stored(arrow.value_type)
+
+
+def _stored(value_type: pa.DataType) -> pa.DataType:
+    """The type without extensions and dictionaries around it."""
+    if isinstance(value_type, pa.BaseExtensionType):
+        return _stored(value_type.storage_type)
+    if arrow_types.is_dictionary(value_type):
+        return _stored(value_type.value_type)
+    return value_type
+
+
+def _is_text(arrow: pa.DataType) -> bool:
+    return (
+        arrow_types.is_string(arrow)
+        or arrow_types.is_large_string(arrow)
+        or arrow_types.is_string_view(arrow)
+    )
+
+
+def _is_bytes(arrow: pa.DataType) -> bool:
+    return (
+        _is_text(arrow)
+        or arrow_types.is_binary(arrow)
+        or arrow_types.is_large_binary(arrow)
+        or arrow_types.is_binary_view(arrow)
+        or arrow_types.is_fixed_size_binary(arrow)
+    )
+
+
+def _arrow_bytes(num_arrays: int, num_elements: int, stored: pa.DataType, text_size: int) -> int:
+    """Memory of lists: offsets, bitmaps, elements."""
+    width = 32 if _is_bytes(stored) else stored.bit_width
+    return 4 * num_arrays + text_size + (num_arrays + num_elements * (1 + width)) // 8
+
+
+def _check_expansion(memory: int, size: int) -> None:
+    limit = max(MAX_BLOCK_BYTES, size * MAX_EXPANSION)
+    if memory > limit:
+        raise UnsupportedError(
+            f"{size} bytes hold so many nulls or equal lengths that they take {memory} bytes in "
+            f"memory, more than the limit of {limit}; encode fewer arrays at a time"
+        )

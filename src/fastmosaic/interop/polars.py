@@ -1,0 +1,316 @@
+"""scan_polars: a data set as a lazy frame of Polars, which pushes columns, rows and limits down.
+
+Polars filters the rows. Beforehand its predicate becomes an Arrow expression, which keeps away row
+groups and partitions that cannot match. That expression may keep rows too many, never too few, so
+whatever is unknown or differs between the two is left out of it.
+
+Polars has no public form of an expression to look into, but it gives the inputs of one and tells
+whether two are the same. So an expression is recognized by making it again from its inputs.
+
+Polars is optional, and imported on use.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import pyarrow as pa
+from pyarrow import types
+
+from ..errors import UnsupportedError
+
+if TYPE_CHECKING:
+    import polars as pl
+    from pyarrow.compute import Expression
+
+    from ..dataset.arrow import MosaicDataset
+
+__all__ = ["scan_polars"]
+
+# Rows in a frame, where Polars does not say.
+BATCH_ROWS: Final = 65536
+
+Operator: TypeAlias = Callable[[Any, Any], Any]
+
+# What is true where a comparison is false.
+OPPOSITE: Final[dict[Operator, Operator]] = {
+    operator.eq: operator.ne,
+    operator.ne: operator.eq,
+    operator.lt: operator.ge,
+    operator.ge: operator.lt,
+    operator.gt: operator.le,
+    operator.le: operator.gt,
+}
+# Operators of the lower and the upper bound of `is_between`.
+BETWEEN: Final[dict[Any, tuple[Operator, Operator]]] = {
+    "both": (operator.ge, operator.le),
+    "left": (operator.ge, operator.lt),
+    "right": (operator.gt, operator.le),
+    "none": (operator.gt, operator.lt),
+}
+
+
+def scan_polars(
+    source: Any,
+    *,
+    filesystem: object = None,
+    schema: pa.Schema | None = None,
+    partitioning: Any = "hive",
+    unify: bool = True,
+    use_threads: bool = True,
+) -> pl.LazyFrame:
+    """A lazy frame of Polars over Mosaic files, of which a query reads only what it needs.
+
+    Only the columns of the query are read. Row groups and partitions that its filters rule out are
+    not, nor are those behind the rows that `head` asks for.
+
+    Parameters
+    ----------
+    source, filesystem, schema, partitioning, unify
+        Which files to read and as what, as in `MosaicDataset`.
+    use_threads : bool
+
+    Returns
+    -------
+    polars.LazyFrame
+
+    Examples
+    --------
+    >>> import tempfile, polars as pl, pyarrow as pa, fastmosaic as fm
+    >>> with tempfile.TemporaryDirectory() as path:
+    ...     table = pa.table({"id": [1, 2, 3], "price": [9.0, 10.0, 11.0]})
+    ...     fm.write_table(table, f"{path}/a.mosaic", write_statistics=["id"])
+    ...     sales = fm.scan_polars(path)
+    ...     sales.filter(pl.col("id") > 1).select(pl.col("price").sum()).collect().item()
+    21.0
+    """
+    try:
+        from polars.io.plugins import register_io_source
+    except ImportError as error:
+        raise ImportError("scan_polars needs Polars: pip install polars") from error
+    from ..dataset.arrow import MosaicDataset
+
+    dataset = MosaicDataset(
+        source, filesystem=filesystem, schema=schema, partitioning=partitioning, unify=unify
+    )
+    dtypes = _to_dtypes(dataset.schema)
+
+    def frames(
+        with_columns: list[str] | None,
+        predicate: pl.Expr | None,
+        n_rows: int | None,
+        batch_size: int | None,
+    ) -> Iterator[pl.DataFrame]:
+        query = _Query(dataset, dtypes, with_columns, predicate, n_rows)
+        return query.frames(batch_size or BATCH_ROWS, use_threads)
+
+    return register_io_source(frames, schema=dtypes, validate_schema=True, is_pure=True)
+
+
+def _to_dtypes(schema: pa.Schema) -> pl.Schema:
+    import polars as pl
+
+    try:
+        return pl.Schema(schema)
+    except (pl.exceptions.PanicException, pl.exceptions.PolarsError):
+        for field in schema:
+            try:
+                pl.Schema(pa.schema([field]))
+            except (pl.exceptions.PanicException, pl.exceptions.PolarsError) as error:
+                raise UnsupportedError(
+                    f"Polars cannot hold column {field.name!r} of type {field.type}; pass a "
+                    "schema= without it"
+                ) from error
+        raise
+
+
+@dataclass(frozen=True, slots=True)
+class _Query:
+    """What Polars asks for: columns, and of the first rows those for which a predicate is true."""
+
+    dataset: MosaicDataset
+    dtypes: pl.Schema
+    columns: list[str] | None
+    predicate: pl.Expr | None
+    num_rows: int | None
+
+    def frames(self, batch_size: int, use_threads: bool) -> Iterator[pl.DataFrame]:
+        for rows in self._rows(batch_size, use_threads):
+            frame = _to_frame(rows)
+            if self.predicate is not None:
+                frame = frame.filter(self.predicate)
+            yield frame if self.columns is None else frame.select(self.columns)
+
+    def _rows(
+        self, batch_size: int, use_threads: bool
+    ) -> Iterable[pa.RecordBatch] | Iterable[pa.Table]:
+        """The rows among which those of the query are, in order."""
+        columns, filters = self.columns, None
+        if self.predicate is not None:
+            if columns is not None:
+                columns = list(dict.fromkeys([*columns, *self.predicate.meta.root_names()]))
+            # Rows are counted before they are filtered: none of the first may be skipped.
+            if self.num_rows is None:
+                filters = _pruning(self.predicate, self.dataset.schema, self.dtypes)
+        # `head` reads the row groups of its rows only, but at once.
+        if self.num_rows is not None and self.num_rows <= batch_size:
+            return [self.dataset.head(self.num_rows, columns, use_threads=use_threads)]
+        batches = self.dataset.iter_batches(
+            batch_size, columns=columns, filters=filters, use_threads=use_threads
+        )
+        return batches if self.num_rows is None else _first(batches, self.num_rows)
+
+
+def _first(batches: Iterable[pa.RecordBatch], num_rows: int) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        yield batch.slice(0, num_rows)
+        num_rows -= batch.num_rows
+        if num_rows <= 0:
+            return
+
+
+def _to_frame(rows: pa.RecordBatch | pa.Table) -> pl.DataFrame:
+    import polars as pl
+
+    # Arrow's interface for exchange gives columns, and without any no number of rows.
+    return pl.DataFrame(rows) if rows.num_columns else pl.DataFrame(height=rows.num_rows)
+
+
+def _pruning(predicate: pl.Expr, schema: pa.Schema, dtypes: pl.Schema) -> Expression | None:
+    """An Arrow expression that is true at least where `predicate` is; None if none is known.
+
+    `schema` and `dtypes` are those of the data set, in Arrow and in Polars.
+    """
+    try:
+        return _Pruning(schema, dtypes).where(predicate, True)
+    except RecursionError:
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Pruning:
+    schema: pa.Schema
+    dtypes: pl.Schema
+
+    def where(self, predicate: pl.Expr, outcome: bool) -> Expression | None:
+        """What is true at least where `predicate` has this outcome; a null has none."""
+        is_made_by = predicate.meta.eq
+        match predicate.meta.pop()[::-1]:
+            case []:
+                return self._flag(predicate, outcome)
+            case [one]:
+                if is_made_by(one.not_()):
+                    return self.where(one, not outcome)
+                if is_made_by(one.is_null()):
+                    return self._null(one, outcome)
+                if is_made_by(one.is_not_null()):
+                    return self._null(one, not outcome)
+            case [left, right]:
+                if is_made_by(left & right):
+                    return self._joined(left, right, outcome, operator.and_)
+                if is_made_by(left | right):
+                    return self._joined(left, right, outcome, operator.or_)
+                for compare, opposite in OPPOSITE.items():
+                    if is_made_by(compare(left, right)):
+                        return self._compared(left, compare if outcome else opposite, right)
+                if is_made_by(left.eq_missing(right)):
+                    return self._equal(left, right, outcome)
+                if is_made_by(left.ne_missing(right)):
+                    return self._equal(left, right, not outcome)
+                if any(is_made_by(left.is_in(right, nulls_equal=how)) for how in (False, True)):
+                    return self._among(left, right, outcome)
+            case [one, low, high]:
+                for closed, (above, below) in BETWEEN.items():
+                    if is_made_by(one.is_between(low, high, closed=closed)):
+                        return self.where(above(one, low) & below(one, high), outcome)
+        return None
+
+    def _joined(
+        self, left: pl.Expr, right: pl.Expr, outcome: bool, join: Operator
+    ) -> Expression | None:
+        first, second = self.where(left, outcome), self.where(right, outcome)
+        # `a & b` is true where both are, and false where one of them is.
+        if outcome == (join is operator.and_):
+            if first is None or second is None:
+                return second if first is None else first
+            return first & second
+        return None if first is None or second is None else first | second
+
+    def _flag(self, column: pl.Expr, outcome: bool) -> Expression | None:
+        import polars as pl
+        import pyarrow.compute as pc
+
+        if not column.meta.is_column() or self.dtypes[column.meta.output_name()] != pl.Boolean:
+            return None
+        flag = pc.field(column.meta.output_name())
+        return flag if outcome else ~flag
+
+    def _null(self, column: pl.Expr, outcome: bool) -> Expression | None:
+        import pyarrow.compute as pc
+
+        if not column.meta.is_column():
+            return None
+        field = pc.field(column.meta.output_name())
+        return field.is_null() if outcome else field.is_valid()
+
+    def _compared(self, column: pl.Expr, compare: Operator, literal: pl.Expr) -> Expression | None:
+        import pyarrow.compute as pc
+
+        values = self._values(column, literal)
+        if values is None or len(values) != 1 or values.null_count:
+            return None
+        field = pc.field(column.meta.output_name())
+        if not types.is_floating(values.type):
+            return compare(field, values[0])
+        if math.isnan(values[0].as_py()):
+            return None
+        # To Polars, NaN is above all numbers; to Arrow, all comparisons with it are false.
+        if compare in (operator.gt, operator.ge):
+            return ~OPPOSITE[compare](field, values[0])
+        return compare(field, values[0])
+
+    def _equal(self, column: pl.Expr, literal: pl.Expr, outcome: bool) -> Expression | None:
+        """Where the column is the same as the literal, or is not; nulls are the same."""
+        if outcome:
+            return self._compared(column, operator.eq, literal)
+        differs, null = self._compared(column, operator.ne, literal), self._null(column, True)
+        return None if differs is None or null is None else differs | null
+
+    def _among(self, column: pl.Expr, collection: pl.Expr, outcome: bool) -> Expression | None:
+        import pyarrow.compute as pc
+
+        values = self._values(column, collection)
+        # Arrow looks values up by their bits, and 0.0 has two forms.
+        if values is None or types.is_floating(values.type):
+            return None
+        field = pc.field(column.meta.output_name())
+        among = field.isin(values.drop_null())
+        if not outcome:
+            return ~among
+        return among | field.is_null() if values.null_count else among
+
+    def _values(self, column: pl.Expr, literal: pl.Expr) -> pa.Array | None:
+        """The value or values of a literal, in the type of the column; None if that is not sure."""
+        import polars as pl
+
+        if not column.meta.is_column() or not literal.meta.is_literal(allow_aliasing=True):
+            return None
+        name = column.meta.output_name()
+        dtype = self.dtypes[name]
+        series = pl.select(literal).to_series()
+        if series.dtype == pl.List and series.null_count() == 0:
+            series = series[0]
+        # Polars has made the types equal before, if only by a cast of the column. Decimals may
+        # differ in scale and still be compared exactly.
+        same = series.dtype == dtype or (series.dtype.is_decimal() and dtype.is_decimal())
+        simple = dtype.is_numeric() or dtype.is_temporal()
+        if not same or not (simple or dtype in (pl.Boolean, pl.String, pl.Binary)):
+            return None
+        try:
+            return series.to_arrow().cast(self.schema.field(name).type)
+        except pa.ArrowException:
+            return None

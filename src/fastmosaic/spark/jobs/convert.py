@@ -1,0 +1,372 @@
+"""convert: files of one format made into files of another, by Spark tasks."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+
+from ...convert import read as formats
+from ...convert.write import check_options
+from ...dataset.discovery import Found, discover
+from ...dataset.hive import directory, resolve
+from ...errors import ColumnNotFoundError, CorruptFileError, SchemaMismatchError, UnsupportedError
+from ...schemas.conform import stored_schema
+from ...schemas.uniting import check_same, unite
+from ...storage.staging import Staging
+from .report import ConvertReport, Failure
+from .rewrite import Item, Piece, Rewrite, SortKeys, clear_stale, finished, pack, records_of
+from .run import BadFile, Listed, Records, Result, blaming, identity, list_files, parallelism, run
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+DEFAULT_TARGET_BYTES: Final = 256 << 20
+_INSPECTIONS_PER_CORE: Final = 4
+
+
+def convert(
+    spark: SparkSession,
+    src: Any,
+    dst: Any,
+    *,
+    source_format: str | None = None,
+    target_format: str = "mosaic",
+    schema: pa.Schema | None = None,
+    unify: bool = True,
+    target_file_bytes: int = DEFAULT_TARGET_BYTES,
+    sort_by: str | Sequence[str | tuple[str, str]] | None = None,
+    existing: str = "error",
+    resume: bool = True,
+    on_error: str = "raise",
+    filesystem: Any = None,
+    **options: Any,
+) -> ConvertReport:
+    """Convert files to Mosaic, or Mosaic files to another format; what was done.
+
+    Spark tasks read and write the files with Arrow; rows do not pass through the JVM. The tasks
+    must reach both places: on a cluster, these are on shared storage. The new files appear
+    together, when all are complete, as those of `write_dataset` do. Directories like `key=value`
+    of the source are kept.
+
+    A run that was killed is gone on with by the same call: what it had finished is not done again,
+    as long as the source files are the same. With existing="append", do not repeat a call that has
+    returned: it would append once more.
+
+    Parameters
+    ----------
+    spark : SparkSession
+        Not one of Spark Connect.
+    src : path, URI, glob, directory, or a list of them
+    dst : path or URI of a directory
+    source_format : {"parquet", "orc", "csv", "json", "arrow", "mosaic"}, optional
+        By default, by the ends of the names; "json" is JSON lines.
+    target_format : {"mosaic", "parquet", "orc", "csv", "json", "arrow"}
+    schema : pyarrow.Schema, optional
+        That of the target. Columns it lacks are left out. By default the union of all: a column
+        that a file lacks is null there, and types widen.
+    unify : bool
+        Whether schemas may differ; otherwise that is an error.
+    target_file_bytes : int
+        The size that files are to have, about. Large Parquet, ORC, Arrow and Mosaic files are cut
+        between row groups, small ones are joined.
+    sort_by : str or list of str or list of (str, "ascending" or "descending"), optional
+        Sort rows within each file, which then is in memory as a whole.
+    existing : {"error", "append", "overwrite"}
+    resume : bool
+        False does everything anew.
+    on_error : {"raise", "skip"}
+        What becomes of files that are damaged, or of another format or an unsupported type.
+        One that is skipped is in the report, and none of its rows are in the target.
+    filesystem : pyarrow or fsspec filesystem, optional
+        Where `src` is.
+    **options
+        Those of `MosaicWriter`, such as `write_statistics`, or of pyarrow's writer.
+    """
+    started = time.monotonic()
+    if on_error not in ("raise", "skip"):
+        raise ValueError(f"on_error={on_error!r}; it is 'raise' or 'skip'")
+    if target_file_bytes < 1:
+        raise ValueError(f"target_file_bytes must be at least 1, not {target_file_bytes}")
+    formats.check_format("target_format", target_format)
+    if source_format is not None:
+        formats.check_format("source_format", source_format)
+    skips = on_error == "skip"
+    keys = _sort_keys(sort_by)
+    listed = list_files(discover(src, filesystem))
+    sources, failures = _sources(listed, source_format, skips)
+    if "mosaic" not in (target_format, sources[0].format):
+        raise ValueError(
+            f"from {sources[0].format} to {target_format}: one of the formats must be mosaic"
+        )
+    choices = (os.fspath(dst), target_format, schema, unify, target_file_bytes, keys, existing)
+    name = identity("convert", listed, *choices, on_error, sorted(options.items()))
+    suffix = formats.SUFFIXES[target_format][0]
+    staging = Staging.begin(dst, None, existing, suffix=suffix, identity=name)
+    records = records_of(staging)
+    if not resume:
+        records.clear()
+    try:
+        inspected, bad = _inspect(spark, sources, skips)
+        failures += bad
+        target = _target_schema(inspected, schema, unify)
+        check_options(target_format, target, options)
+        _check_sort_keys(keys, target)
+        items = pack(_directories(inspected), target_file_bytes)
+        if target_format == "mosaic":
+            options = {"use_threads": len(items) < parallelism(spark), **options}
+        rewrite = Rewrite(
+            staging,
+            target,
+            target_format,
+            target_file_bytes,
+            keys,
+            drops=schema is not None,
+            skips=skips,
+            options=options,
+        )
+        results, resumed, bad = _run(spark, rewrite, items, records)
+    except BadFile as error:
+        staging.abandon()
+        raise error.to_error() from None
+    except (ValueError, NotImplementedError, KeyError):
+        staging.abandon()
+        raise
+    failures += bad
+    files = [tuple(file) for result in results.values() for file in result["files"]]
+    staging.commit(file for file, _, _ in files)
+    if existing != "append":
+        clear_stale(staging, "convert")
+    excluded = {failure.file for failure in failures}
+    used = [one for one in listed if one.found.name not in excluded]
+    return ConvertReport(
+        rows=sum(rows for _, rows, _ in files),
+        files_in=len(used),
+        files_out=len(files),
+        bytes_in=sum(one.size for one in used),
+        bytes_out=sum(size for _, _, size in files),
+        seconds=time.monotonic() - started,
+        resumed=resumed,
+        failures=tuple(failures),
+    )
+
+
+# ---- what there is
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    listed: Listed
+    format: str
+
+    @property
+    def found(self) -> Found:
+        return self.listed.found
+
+
+@dataclass(frozen=True, slots=True)
+class _Inspected:
+    source: _Source
+    schema: pa.Schema
+    groups: list[int] | None
+
+
+def _sources(
+    listed: Sequence[Listed], format: str | None, skips: bool
+) -> tuple[list[_Source], list[Failure]]:
+    """The files with their formats, which are all the same, and those that are left out."""
+    known = [format or formats.format_of(one.found.name) for one in listed]
+    counts = Counter(one for one in known if one is not None)
+    if not counts:
+        raise ValueError(
+            f"{listed[0].found.name}: its name does not tell the format; source_format= can"
+        )
+    ((common, _),) = counts.most_common(1)
+    sources = []
+    failures = []
+    for one, its in zip(listed, known, strict=True):
+        if its == common:
+            sources.append(_Source(one, common))
+            continue
+        fact = "its name does not tell the format" if its is None else f"it is {its}"
+        if not skips:
+            raise ValueError(
+                f"{one.found.name}: {fact}, but others are {common}; "
+                "on_error='skip' leaves it out, source_format= says what all are"
+            )
+        failures.append(Failure(one.found.name, f"{fact}, but others are {common}"))
+    return sources, failures
+
+
+def _inspect(
+    spark: SparkSession, sources: Sequence[_Source], skips: bool
+) -> tuple[list[_Inspected], list[Failure]]:
+    """The schemas and groups of the files, read by Spark tasks."""
+    count = min(len(sources), _INSPECTIONS_PER_CORE * parallelism(spark))
+    ends = [len(sources) * i // count for i in range(count + 1)]
+    chunks = {i: list(sources[ends[i] : ends[i + 1]]) for i in range(count)}
+    results = run(spark, "inspect", chunks, _inspect_files)
+    schemas: dict[pa.Schema, pa.Schema] = {}  # equal ones become one
+    inspected = []
+    failures = []
+    for number, chunk in chunks.items():
+        result = results[number]
+        own = [schemas.setdefault(one, one) for one in map(_decode_schema, result["schemas"])]
+        for source, (index, groups, blame) in zip(chunk, result["files"], strict=True):
+            if blame is None:
+                inspected.append(_Inspected(source, own[index], groups))
+                continue
+            error = BadFile(*blame)
+            if not skips:
+                raise error
+            failures.append(error.to_failure())
+    if not inspected:
+        first = failures[0]
+        raise CorruptFileError(
+            f"none of {len(sources)} files can be converted; {first.file}: {first.problem}"
+        )
+    return inspected, failures
+
+
+def _inspect_files(sources: Sequence[_Source]) -> Result:
+    """Runs in a task."""
+    schemas: dict[pa.Schema, int] = {}
+    files: list[tuple[int, list[int] | None, tuple[Any, ...] | None]] = []
+    for source in sources:
+        try:
+            with blaming(source.found.name):
+                schema, groups = formats.inspect(source.found, source.format, source.listed.size)
+                schema = schema.remove_metadata()
+                if schema not in schemas:
+                    _check_columns(schema, source.found)
+                index = schemas.setdefault(schema, len(schemas))
+        except BadFile as error:
+            files.append((0, None, error.args))
+        else:
+            files.append((index, groups, None))
+    return {"schemas": [schema.serialize().to_pybytes() for schema in schemas], "files": files}
+
+
+def _decode_schema(data: bytes) -> pa.Schema:
+    from pyarrow import ipc
+
+    return ipc.read_schema(pa.py_buffer(data))
+
+
+def _check_columns(schema: pa.Schema, found: Found) -> None:
+    """Raise if the columns of a file cannot be those of a Mosaic file."""
+    stored_schema(schema)
+    twice = [name for name, count in Counter(schema.names).items() if count > 1]
+    if twice:
+        raise SchemaMismatchError(f"it has the column {twice[0]!r} more than once")
+    for key in found.keys:
+        if schema.get_field_index(key) >= 0:
+            raise SchemaMismatchError(f"column {key!r} is in the file and also a key in its path")
+
+
+def _target_schema(
+    inspected: Sequence[_Inspected], schema: pa.Schema | None, unify: bool
+) -> pa.Schema:
+    if schema is not None:
+        return stored_schema(schema)
+    distinct: dict[pa.Schema, str] = {}
+    for one in inspected:
+        distinct.setdefault(one.schema, one.source.found.name)
+    # A column without a value has a type only where another file gives it one.
+    united = unite(
+        [(_stored(schema), file) for schema, file in distinct.items()],
+        is_text=inspected[0].source.format in formats.TEXT,
+    )
+    if not unify:
+        check_same([(_stored(schema), file) for schema, file in distinct.items()])
+    return stored_schema(united)
+
+
+def _stored(schema: pa.Schema) -> pa.Schema:
+    stored = stored_schema(schema)
+    empty = [i for i, field in enumerate(schema) if pa.types.is_null(field.type)]
+    for index in empty:
+        stored = stored.set(index, schema.field(index))
+    return stored
+
+
+def _directories(inspected: Sequence[_Inspected]) -> dict[str, list[Piece]]:
+    """The pieces of all files by the directory they go to."""
+    resolve([(one.source.found.name, one.source.found.keys) for one in inspected], None)
+    pieces: dict[str, list[Piece]] = {}
+    for one in inspected:
+        found = one.source.found
+        values = [pa.scalar(text, pa.string()) for text in found.keys.values()]
+        own = pieces.setdefault(directory(list(found.keys), values), [])
+        if one.groups:
+            own += [
+                Piece(found, one.source.format, (group,), size)
+                for group, size in enumerate(one.groups)
+            ]
+        else:
+            own.append(Piece(found, one.source.format, None, one.source.listed.size))
+    return pieces
+
+
+def _sort_keys(sort_by: str | Sequence[str | tuple[str, str]] | None) -> SortKeys:
+    given = [sort_by] if isinstance(sort_by, str) else list(sort_by or ())
+    keys: list[tuple[str, str]] = []
+    for key in given:
+        name, order = (key, "ascending") if isinstance(key, str) else key
+        if order not in ("ascending", "descending"):
+            raise ValueError(f"sort_by: {order!r} is neither 'ascending' nor 'descending'")
+        keys.append((name, order))
+    return tuple(keys)
+
+
+def _check_sort_keys(keys: SortKeys, schema: pa.Schema) -> None:
+    for name, _ in keys:
+        index = schema.get_field_index(name)
+        if index < 0:
+            error = ColumnNotFoundError.for_name(name, schema.names)
+            raise ColumnNotFoundError(f"sort_by: {error}")
+        if pa.types.is_nested(schema.field(index).type):
+            raise UnsupportedError(
+                f"sort_by: column {name!r} is of type {schema.field(index).type}, "
+                "which has no order"
+            )
+
+
+# ---- doing it
+
+
+def _run(
+    spark: SparkSession, rewrite: Rewrite, items: dict[int, Item], records: Records
+) -> tuple[dict[int, Result], int, list[Failure]]:
+    """The results of all items, how many of them were there before, and the bad files.
+
+    Where one item found a file bad and another had used a part of it, the other is done again.
+    """
+    results = finished(rewrite.staging, records, items)
+    resumed = len(results)
+    failures: dict[str, str] = {}
+    while True:
+        for result in results.values():
+            failures.update(result["failures"])
+        todo = {
+            number: item
+            for number, item in items.items()
+            if number not in results or _uses(item, results[number], failures)
+        }
+        if not todo:
+            break
+        work = replace(rewrite, excluded=frozenset(failures)).run
+        done = len(items) - len(todo)
+        results |= run(spark, "convert", todo, work, records=records, done=done)
+    ordered = {number: results[number] for number in items}
+    return ordered, resumed, [Failure(*one) for one in failures.items()]
+
+
+def _uses(item: Item, result: Result, failures: dict[str, str]) -> bool:
+    names = {piece.found.name for piece in item.pieces}
+    return bool((failures.keys() & names).difference(result["excluded"]))

@@ -1,0 +1,207 @@
+"""What the jobs over files report."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, fields
+from typing import TYPE_CHECKING, Any, Final
+
+from ...dataset.profile import ColumnProfile
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = [
+    "ColumnProfile",
+    "CompactReport",
+    "ConvertReport",
+    "Failure",
+    "ProfileReport",
+    "VerifiedFile",
+    "VerifyReport",
+]
+
+_CELL_WIDTH: Final = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A file that could not be used, and why."""
+
+    file: str
+    problem: str
+
+
+@dataclass(frozen=True, slots=True)
+class ConvertReport:
+    """What `convert` has done."""
+
+    rows: int
+    files_in: int
+    files_out: int
+    bytes_in: int
+    bytes_out: int
+    seconds: float
+    resumed: int  # work items that an earlier run had finished
+    failures: tuple[Failure, ...]  # files that were skipped
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def lines(self) -> list[str]:
+        """The report for people."""
+        return str(self).splitlines()
+
+    def __str__(self) -> str:
+        return (
+            f"{self.rows:,} rows of {_count(self.files_in, 'file')} in "
+            f"{_count(self.files_out, 'file')}, {self.bytes_in:,} to {self.bytes_out:,} bytes, "
+            f"{self.seconds:.1f} s{_problems(self.failures, 'skipped')}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class CompactReport:
+    """What `compact` has done."""
+
+    rows: int  # that were written anew
+    files_in: int
+    files_out: int
+    files_kept: int  # large enough, and left alone
+    bytes_in: int
+    bytes_out: int
+    seconds: float
+    resumed: int  # work items that an earlier run had finished
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def lines(self) -> list[str]:
+        """The report for people."""
+        return str(self).splitlines()
+
+    def __str__(self) -> str:
+        return (
+            f"{_count(self.files_in, 'file')} made {self.files_out:,}, {self.files_kept:,} left "
+            f"alone, {self.rows:,} rows, {self.bytes_in:,} to {self.bytes_out:,} bytes, "
+            f"{self.seconds:.1f} s"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class VerifiedFile:
+    """What a check found of one file; `problem` is None if it is sound."""
+
+    file: str
+    rows: int
+    row_groups: int
+    bytes: int
+    problem: str | None
+
+    @property
+    def ok(self) -> bool:
+        return self.problem is None
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyReport:
+    """What `verify` has found."""
+
+    files: tuple[VerifiedFile, ...]
+    seconds: float
+    resumed: int  # files that an earlier run had checked
+
+    @property
+    def rows(self) -> int:
+        return sum(file.rows for file in self.files)
+
+    @property
+    def bytes(self) -> int:
+        return sum(file.bytes for file in self.files)
+
+    @property
+    def failures(self) -> tuple[Failure, ...]:
+        return tuple(Failure(f.file, f.problem) for f in self.files if f.problem is not None)
+
+    @property
+    def ok(self) -> bool:
+        return not self.failures
+
+    def dataframe(self, spark: SparkSession) -> DataFrame:
+        """A row for each file."""
+        schema = "file string, ok boolean, rows long, row_groups long, bytes long, problem string"
+        rows = [(f.file, f.ok, f.rows, f.row_groups, f.bytes, f.problem) for f in self.files]
+        return spark.createDataFrame(rows, schema)
+
+    def to_dict(self) -> dict[str, Any]:
+        files = [{**asdict(file), "ok": file.ok} for file in self.files]
+        return {"ok": self.ok, "rows": self.rows, "bytes": self.bytes, "seconds": self.seconds} | {
+            "resumed": self.resumed,
+            "files": files,
+        }
+
+    def lines(self) -> list[str]:
+        """The report for people."""
+        return str(self).splitlines()
+
+    def __str__(self) -> str:
+        return (
+            f"{_count(len(self.files), 'file')}, {self.rows:,} rows, {self.bytes:,} bytes, "
+            f"{self.seconds:.1f} s{_problems(self.failures, 'damaged')}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileReport:
+    """What `profile` has found."""
+
+    columns: tuple[ColumnProfile, ...]
+    rows: int
+    files: int
+    bytes: int
+    seconds: float
+    resumed: int  # work items that an earlier run had finished
+
+    def dataframe(self, spark: SparkSession) -> DataFrame:
+        """A row for each column."""
+        schema = (
+            "column string, type string, rows long, nulls long, distinct long, min string, "
+            "max string, bytes long, plain long, const long, dict long, all_null long, "
+            "array_block long"
+        )
+        names = [field.name for field in fields(ColumnProfile)]
+        rows = [tuple(getattr(column, name) for name in names) for column in self.columns]
+        return spark.createDataFrame(rows, schema)
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def lines(self) -> list[str]:
+        """The report for people."""
+        names = [field.name for field in fields(ColumnProfile)]
+        rows = [names, *([_cell(getattr(one, name)) for name in names] for one in self.columns)]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        table = [
+            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+            for row in rows
+        ]
+        return [*table, str(self)]
+
+    def __str__(self) -> str:
+        return (
+            f"{_count(len(self.columns), 'column')} of {self.rows:,} rows in "
+            f"{_count(self.files, 'file')}, {self.bytes:,} bytes, {self.seconds:.1f} s"
+        )
+
+
+def _cell(value: Any) -> str:
+    text = "" if value is None else str(value)
+    return text if len(text) <= _CELL_WIDTH else text[: _CELL_WIDTH - 1] + "…"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def _problems(failures: tuple[Failure, ...], word: str) -> str:
+    lines = "".join(f"\n{word}: {one.file}: {one.problem}" for one in failures)
+    return f"; {_count(len(failures), 'file')} {word}{lines}" if failures else ""

@@ -1,0 +1,363 @@
+"""The command as a whole: help, starting, statuses, and errors in one line."""
+
+import argparse
+import contextlib
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import time
+import tomllib
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from terminal import command, environment
+
+import fastmosaic as fm
+from fastmosaic import cli
+from fastmosaic.cli.exit import DEBUG, message_of, printable, reported, size
+
+ROOT = Path(__file__).parents[2]
+
+
+def parsers(parser, name=""):
+    """All commands and their parsers; those of `spark` by two words."""
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for word, inner in action.choices.items():
+                yield from parsers(inner, f"{name} {word}".strip())
+            return
+    yield name, parser
+
+
+PARSERS = dict(parsers(cli.make_parser()))
+OWN = {name: parser for name, parser in PARSERS.items() if not name.startswith("spark ")}
+TAKING_FILES = sorted(OWN.keys() - {"completion"})
+
+
+def run(*words):
+    return subprocess.run(
+        command(*words), capture_output=True, text=True, env=environment(), check=False
+    )
+
+
+# ---- words
+
+
+def test_every_command_is_there():
+    assert OWN.keys() == {
+        *("schema", "meta", "footer", "buckets", "pages", "dictionary", "column-size"),
+        *("head", "cat", "count", "convert", "verify", "stats", "diff", "completion"),
+    }
+
+
+def test_help_has_a_line_for_each_command():
+    lines = cli.make_parser().format_help().splitlines()
+    for name in (*OWN, "spark"):
+        described = [line for line in lines if re.match(rf"  {name}  +\S", line)]
+        assert len(described) == 1, name
+    assert max(map(len, lines)) <= 90
+
+
+@pytest.mark.parametrize("name", PARSERS)
+def test_help_can_be_printed_everywhere(name):
+    assert PARSERS[name].format_help().isascii()
+
+
+def examples(parser):
+    """The commands under `examples:`, as words."""
+    _, _, text = (parser.epilog or "").partition("examples:\n")
+    for line in text.split("\n\n")[0].splitlines():
+        inner = re.search(r"\$\((.*)\)", line)
+        lexer = shlex.shlex(inner[1] if inner else line, posix=True, punctuation_chars="|>")
+        lexer.whitespace_split = True
+        words = list(lexer)
+        end = next((i for i, word in enumerate(words) if word in ("|", ">", ">>")), len(words))
+        yield words[:end]
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_help_describes_the_command_with_examples_that_are_valid(name):
+    parser = OWN[name]
+    assert parser.description
+    found = list(examples(parser))
+    assert found
+    for program, *words in found:
+        assert program == "fastmosaic"
+        assert words[0] == name
+        assert callable(cli.make_parser().parse_args(words).run)
+
+
+@pytest.mark.parametrize("name", sorted(PARSERS.keys() - {"completion"}))
+def test_json_is_everywhere(name):
+    assert "--json" in PARSERS[name]._option_string_actions
+
+
+def test_without_words_there_is_help():
+    done = run()
+    assert done.returncode == 2
+    assert not done.stdout
+    assert done.stderr.startswith("usage: fastmosaic COMMAND")
+    assert "  schema " in done.stderr
+
+
+def test_help_and_version():
+    assert run("--version").stdout == f"fastmosaic {fm.__version__}\n"
+    done = run("--help")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "  schema " in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["shema", "x"], "there is no command 'shema'; did you mean schema?"),
+        (["schema"], "the following arguments are required: PATH"),
+        (["schema", "x", "--greb", "y"], "unrecognized arguments: --greb y"),
+        (["spark", "verfy", "x"], "there is no command 'verfy'; did you mean verify?"),
+    ],
+)
+def test_wrong_words_are_one_line(capsys, words, message):
+    with pytest.raises(SystemExit) as ended:
+        cli.main(words)
+    assert ended.value.code == 2
+    out, err = capsys.readouterr()
+    assert not out
+    assert re.fullmatch(rf"fastmosaic: {re.escape(message)}.* \(see fastmosaic.* --help\)\n", err)
+
+
+def test_the_script_is_the_command():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    module, _, function = project["project"]["scripts"]["fastmosaic"].partition(":")
+    assert getattr(sys.modules[module], function) is cli.main
+
+
+# ---- starting
+
+
+HEAVY = {"argcomplete", "duckdb", "pandas", "polars", "pyarrow.dataset", "pyspark", "rich"}
+
+
+@pytest.mark.parametrize("words", [["--version"], ["schema", "FILE"], ["schema", "nowhere"]])
+def test_starting_loads_nothing_heavy(small, words):
+    code = (
+        "import atexit, sys; from fastmosaic.cli import main\n"
+        f"atexit.register(lambda: print(sorted({HEAVY!r} & set(sys.modules)), file=sys.stderr))\n"
+        "main(sys.argv[1:])"
+    )
+    words = [str(small) if word == "FILE" else word for word in words]
+    done = subprocess.run(
+        [sys.executable, "-c", code, *words],
+        capture_output=True,
+        text=True,
+        env=environment(),
+        check=False,
+    )
+    assert done.stderr.splitlines()[-1] == "[]"
+
+
+# ---- statuses
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory):
+    path = tmp_path_factory.mktemp("cli") / "small.mosaic"
+    fm.write_table(pa.table({"id": [1, 2, 3], "name": ["a", "b", None]}), path)
+    return path
+
+
+def test_a_pipe_that_is_closed(tmp_path):
+    path = tmp_path / "wide.mosaic"
+    fm.write_table(pa.table({f"column_{i:06d}": [1] for i in range(20_000)}), path)
+    process = subprocess.Popen(
+        command("schema", str(path)),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment(),
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.readline()
+    process.stdout.close()
+    assert process.stderr.read() == b""
+    process.stderr.close()
+    assert process.wait() == 141
+
+
+@pytest.mark.parametrize(
+    ("redirection", "message"),
+    [
+        (">&-", "fastmosaic: standard output is closed\n"),
+        ("> /dev/full", "fastmosaic: No space left on device\n"),
+        (">&- 2>&-", ""),
+    ],
+)
+def test_output_that_goes_nowhere(small, redirection, message):
+    line = f"{shlex.join(command('schema', str(small)))} {redirection}"
+    done = subprocess.run(
+        line, shell=True, capture_output=True, text=True, env=environment(), check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", message)
+
+
+def test_interrupting(tmp_path):
+    """The command waits for what comes through a pipe, and nothing does."""
+    pipe = tmp_path / "pipe.csv"
+    os.mkfifo(pipe)
+    process = subprocess.Popen(
+        command("schema", str(pipe)),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment(),
+        text=True,
+    )
+    writing = None
+    while writing is None:
+        with contextlib.suppress(OSError):  # until the command opens it
+            writing = os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
+        time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=30)
+    os.close(writing)
+    assert (process.returncode, out, err) == (130, "", "fastmosaic: interrupted\n")
+
+
+def test_a_traceback_for_those_who_want_it(monkeypatch):
+    def fail(_):
+        raise ValueError("of no use")
+
+    monkeypatch.setenv(DEBUG, "1")
+    with pytest.raises(ValueError, match="of no use"):
+        reported(fail, argparse.Namespace())
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (FileNotFoundError(2, "No such file", "a b"), "a b: No such file"),
+        (OSError(28, "No space left"), "No space left"),
+        (OSError("two\nlines"), "two lines"),
+        (fm.ColumnNotFoundError("no column 'x'"), "no column 'x'"),
+        (fm.UnsupportedError("version 9"), "version 9"),
+        (KeyError("x"), "KeyError: 'x'"),
+        (AttributeError("no attribute"), "AttributeError: no attribute"),
+        (MemoryError(), "MemoryError"),
+    ],
+)
+def test_what_errors_say(error, message):
+    assert message_of(error) == message
+
+
+def test_an_error_cannot_take_over_the_terminal(capsys):
+    def fail(_):
+        raise ValueError("\x1b[2J gone")
+
+    assert reported(fail, argparse.Namespace()) == 2
+    assert capsys.readouterr().err == "fastmosaic: \\x1b[2J gone\n"
+    assert printable("fine") == "fine"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("1", 1), ("64m", 64 << 20), ("2K", 2048), ("1GB", 1 << 30), ("10b", 10)],
+)
+def test_sizes(text, expected):
+    assert size(text) == expected
+
+
+@pytest.mark.parametrize("text", ["", "0", "-1", "1.5m", "m", "64x"])
+def test_what_is_no_size(text):
+    with pytest.raises(argparse.ArgumentTypeError, match="is no size"):
+        size(text)
+
+
+# ---- errors of all commands
+
+
+def words_for(name, path, tmp_path, small):
+    """Words for a command that reads `path`."""
+    match name:
+        case "convert":
+            return [name, path, str(tmp_path / "out.parquet")]
+        case "diff":
+            return [name, path, str(small)]
+        case "dictionary":
+            return [name, path, "-c", "id"]
+    return [name, path]
+
+
+def fails(capsys, words):
+    """The one line of an error; the status is 2, and nothing else is printed."""
+    assert cli.main(words) == 2
+    out, err = capsys.readouterr()
+    assert not out
+    assert err.startswith("fastmosaic: ")
+    assert err.count("\n") == 1
+    return err
+
+
+@pytest.mark.parametrize("name", TAKING_FILES)
+def test_a_file_that_is_not_there(capsys, tmp_path, small, name):
+    path = str(tmp_path / "nowhere.mosaic")
+    err = fails(capsys, words_for(name, path, tmp_path, small))
+    assert err == f"fastmosaic: {path}: No such file or directory\n"
+
+
+@pytest.mark.parametrize("name", TAKING_FILES)
+def test_a_directory_without_files(capsys, tmp_path, small, name):
+    (tmp_path / "empty" / "_temporary").mkdir(parents=True)
+    path = str(tmp_path / "empty")
+    assert f"{path} holds no files" in fails(capsys, words_for(name, path, tmp_path, small))
+
+
+@pytest.mark.parametrize("name", TAKING_FILES)
+def test_a_glob_without_matches(capsys, tmp_path, small, name):
+    path = str(tmp_path / "*.mosaic")
+    err = fails(capsys, words_for(name, path, tmp_path, small))
+    assert err == f"fastmosaic: {path}: No file matches\n"
+
+
+@pytest.mark.parametrize("name", sorted(set(TAKING_FILES) - {"verify"}))
+def test_a_file_that_is_damaged(capsys, tmp_path, small, name):
+    path = tmp_path / "half.mosaic"
+    path.write_bytes(small.read_bytes()[:-1])
+    err = fails(capsys, words_for(name, str(path), tmp_path, small))
+    assert f"{path}: not a Mosaic file: it does not end in 'MOSA'" in err
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["half.mosaic"]
+
+
+@pytest.mark.parametrize("name", sorted(set(TAKING_FILES) - {"verify"}))
+def test_a_directory_of_several_formats(capsys, tmp_path, small, name):
+    folder = tmp_path / "mixed"
+    folder.mkdir()
+    (folder / "a.mosaic").write_bytes(small.read_bytes())
+    (folder / "b.csv").write_text("id\n1\n")
+    assert "b.csv" in fails(capsys, words_for(name, str(folder), tmp_path, small))
+
+
+TAKING_COLUMNS = sorted(name for name, one in OWN.items() if "-c" in one._option_string_actions)
+
+
+def test_commands_that_take_columns():
+    assert {"schema", "head", "cat", "stats", "convert"} <= set(TAKING_COLUMNS)
+
+
+@pytest.mark.parametrize("name", TAKING_COLUMNS)
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ("id,nmae", "no column named 'nmae'; did you mean 'name'?"),
+        ("nam_*", "no column matches 'nam_*'"),
+    ],
+)
+def test_columns_that_are_not_there(capsys, tmp_path, small, name, columns, message):
+    words = [*words_for(name, str(small), tmp_path, small)[:2], "-c", columns]
+    if name == "convert":
+        words.append(str(tmp_path / "out.parquet"))
+    if name == "diff":
+        words.append(str(small))
+    assert message in fails(capsys, words)
+    assert not list(tmp_path.iterdir())

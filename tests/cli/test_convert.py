@@ -1,0 +1,664 @@
+"""fastmosaic convert: every format into every other, as other programs read them."""
+
+import datetime
+import decimal
+import gzip
+import io
+import json
+import os
+import signal
+import subprocess
+import time
+
+import duckdb
+import mosaic
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyarrow import csv, feather, ipc, orc
+from terminal import command, environment, on_terminal, peak_memory, plain
+
+import fastmosaic as fm
+from fastmosaic.cli import main
+
+TABLE = pa.table(
+    {
+        "id": pa.array([1, 2, 3, None], pa.int32()),
+        "price": [9.5, None, -0.25, 1e300],
+        "name": ["a", "", None, 'quo"te, comma\nand ünicode'],
+        "flag": [True, False, None, True],
+        "day": [datetime.date(2020, 1, 31), None, datetime.date(1900, 1, 1), datetime.date.max],
+        "at": pa.array(
+            [datetime.datetime(2020, 1, 1, 12, 30, 15, 123456), None] * 2, pa.timestamp("us")
+        ),
+        "sum": pa.array([decimal.Decimal("1.25"), None] * 2, pa.decimal128(10, 2)),
+    }
+)
+# What text does not tell by itself.
+TYPES = ("--type", "id=int32", "--type", "sum=decimal(10,2)", "--type", "at=timestamp[us]")
+
+
+def write_by_paimon(table, path):
+    with open(path, "wb") as file:
+        mosaic.write_table(table, file, mosaic.WriterOptions())
+
+
+def read_by_paimon(path):
+    data = path.read_bytes()
+    reader = mosaic.MosaicReader.from_input_file(
+        lambda offset, length: data[offset : offset + length], len(data)
+    )
+    with reader:
+        return reader.read_all()
+
+
+def write_stream(table, path):
+    with ipc.new_stream(path, table.schema) as writer:
+        writer.write_table(table)
+
+
+def write_lines(table, path):
+    rows = table.to_pylist()
+    path.write_text("".join(json.dumps(row, default=str) + "\n" for row in rows))
+
+
+def read_lines(path):
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    text = pa.Table.from_pylist(
+        [{**row, **{key: str(row[key]) for key in row if row[key] is not None}} for row in rows],
+        schema=pa.schema([pa.field(name, pa.string()) for name in rows[0]]),
+    )
+    text = text.set_column(3, "flag", pa.array([row["flag"] for row in rows]))
+    return text.cast(TABLE.schema)
+
+
+def read_csv(path):
+    options = csv.ConvertOptions(
+        column_types=dict(zip(TABLE.schema.names, TABLE.schema.types, strict=True)),
+        null_values=[""],
+        strings_can_be_null=True,
+        quoted_strings_can_be_null=False,
+    )
+    parsing = csv.ParseOptions(newlines_in_values=True)
+    return csv.read_csv(path, convert_options=options, parse_options=parsing)
+
+
+# Each with how others write it, and read it.
+FORMATS = {
+    "mosaic": (write_by_paimon, read_by_paimon),
+    "parquet": (pq.write_table, pq.read_table),
+    "orc": (orc.write_table, orc.read_table),
+    "feather": (feather.write_feather, feather.read_table),
+    "arrows": (write_stream, lambda path: ipc.open_stream(path).read_all()),
+    "csv": (csv.write_csv, read_csv),
+    "jsonl": (write_lines, read_lines),
+}
+
+
+@pytest.mark.parametrize("source", FORMATS)
+@pytest.mark.parametrize("target", FORMATS)
+def test_every_format_to_every_other(tmp_path, source, target):
+    given, result = tmp_path / f"in.{source}", tmp_path / f"out.{target}"
+    FORMATS[source][0](TABLE, given)
+    assert main(["convert", str(given), str(result), *TYPES, "--type", "day=date32"]) == 0
+    found = FORMATS[target][1](result)
+    if source == "orc" or target == "orc":  # whose times are of nanoseconds
+        assert found.schema.field("at").type == pa.timestamp("ns" if target == "orc" else "us")
+        found = found.cast(TABLE.schema)
+    assert found.schema.remove_metadata() == TABLE.schema
+    assert found.to_pylist() == TABLE.to_pylist()
+
+
+@pytest.fixture
+def table(tmp_path):
+    """A Parquet file of a thousand rows, in four row groups."""
+    rng = np.random.default_rng(7)
+    table = pa.table(
+        {
+            "id": np.arange(1000),
+            "kind": np.array(["a", "b", "c"])[rng.integers(0, 3, 1000)],
+            "price": np.round(rng.normal(size=1000), 3),
+            "temp_1": rng.integers(0, 5, 1000),
+            "temp_2": rng.integers(0, 5, 1000),
+        }
+    )
+    pq.write_table(table, tmp_path / "in.parquet", row_group_size=250)
+    return table
+
+
+def test_other_readers(tmp_path, table):
+    for name in ("out.parquet", "out.csv", "out.jsonl"):
+        assert main(["convert", str(tmp_path / "in.parquet"), str(tmp_path / name)]) == 0
+        (found,) = duckdb.sql(
+            f"select count(*), sum(id), sum(price), count(distinct kind) from '{tmp_path / name}'"
+        ).fetchall()
+        assert found == (1000, 499500, pytest.approx(sum(table["price"].to_pylist())), 3)
+    frame = table.to_pandas()
+    pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "out.csv"), frame)
+    pd.testing.assert_frame_equal(pd.read_json(tmp_path / "out.jsonl", lines=True), frame)
+
+
+def test_columns_and_rows(tmp_path, table, capsys):
+    words = [str(tmp_path / "in.parquet"), str(tmp_path / "out.mosaic")]
+    options = ["-c", "temp_*,id", "--where", "kind = 'a' and id < 500", "--json"]
+    assert main(["convert", *words, *options]) == 0
+    kept = [
+        (row["temp_1"], row["temp_2"], row["id"])
+        for row in table.to_pylist()
+        if row["kind"] == "a" and row["id"] < 500
+    ]
+    found = read_by_paimon(tmp_path / "out.mosaic")
+    assert found.column_names == ["temp_1", "temp_2", "id"]
+    assert [tuple(row.values()) for row in found.to_pylist()] == kept
+    report = json.loads(capsys.readouterr().out)
+    assert (report["rows"], report["columns"]) == (len(kept), 3)
+    assert report["bytes_in"] == (tmp_path / "in.parquet").stat().st_size
+    assert report["bytes_out"] == (tmp_path / "out.mosaic").stat().st_size
+
+
+def test_what_it_says(tmp_path, table, capsys):
+    assert main(["convert", str(tmp_path / "in.parquet"), str(tmp_path / "out.mosaic")]) == 0
+    out, err = capsys.readouterr()
+    assert out.startswith(f"{tmp_path / 'out.mosaic'}: 1000 rows of 5 columns, ")
+    assert " → " in out
+    assert out.count("\n") == 1
+    assert not err
+
+
+def test_a_bar_on_a_terminal(tmp_path, table):
+    words = command("convert", str(tmp_path / "in.parquet"), str(tmp_path / "out.mosaic"))
+    status, text = on_terminal(words, columns=100)
+    assert status == 0
+    lines = plain(text).splitlines()
+    assert any("convert" in line and "━" in line for line in lines)
+    assert "1,000 rows of 5 columns" in lines[-1]
+
+
+# ---- options
+
+
+def test_options_of_the_writer(tmp_path, table):
+    target = tmp_path / "out.mosaic"
+    options = ["--row-group-size", "300", "--buckets", "2", "--stats", "temp_*", "--no-annex"]
+    assert main(["convert", str(tmp_path / "in.parquet"), str(target), *options]) == 0
+    metadata = fm.read_metadata(target)
+    assert [metadata.row_group(i).num_rows for i in range(4)] == [300, 300, 300, 100]
+    assert len(metadata.row_group(0).buckets) == 2
+    assert set(metadata.row_group(0).statistics) == {"temp_1", "temp_2"}
+    assert metadata.annex is None
+    assert main(["convert", str(target), str(target), "--overwrite", "--stats", "all"]) == 0
+    assert len(fm.read_metadata(target).row_group(0).statistics) == 5
+    assert read_by_paimon(target) == table
+
+
+def test_compression(tmp_path, table):
+    source = str(tmp_path / "in.parquet")
+    sizes = {}
+    for name in ("parquet", "orc", "arrow", "mosaic"):
+        for codec in ("none", "zstd"):
+            target = tmp_path / f"{codec}.{name}"
+            assert main(["convert", source, str(target), "--compression", codec]) == 0
+            sizes[name, codec] = target.stat().st_size
+        assert sizes[name, "zstd"] < sizes[name, "none"]
+    target = tmp_path / "level.arrow"
+    options = ["--compression", "zstd", "--level", "15"]
+    assert main(["convert", source, str(target), *options]) == 0
+    assert feather.read_table(target) == table
+    column = pq.read_metadata(tmp_path / "none.parquet").row_group(0).column(0)
+    assert column.compression == "UNCOMPRESSED"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["x.parquet", "--buckets", "3"], "--buckets is for mosaic, not for parquet"),
+        (["x.csv", "--compression", "zstd"], "--compression is for"),
+        (["x.parquet", "--compression", "nope"], "Unsupported compression: nope"),
+        (["x.mosaic", "--compression", "lz4"], "compression"),
+        (["x.mosaic", "--level", "99"], "compression_level must be"),
+        (["x.mosaic", "--stats", "prize"], "no column named 'prize'; did you mean 'price'"),
+        (["x.mosaic", "-c", "tmp_*"], "no column matches 'tmp_*'"),
+        (["x.unknown"], "--to does: mosaic, parquet"),
+        (["nowhere/x.mosaic"], "nowhere: No such file or directory"),
+        (["-"], "its name does not tell the format"),
+        (["-", "--to", "parquet"], "parquet is not written to standard output"),
+        (["-", "--to", "csv", "--json"], "--json and the rows"),
+        (["x.parquet", "--file-rows", "10"], "a directory is written as mosaic"),
+    ],
+)
+def test_options_that_do_not_fit(tmp_path, table, capsys, monkeypatch, words, message):
+    monkeypatch.chdir(tmp_path)
+    assert main(["convert", "in.parquet", *words]) == 2
+    out, err = capsys.readouterr()
+    assert message in err
+    assert err.count("\n") == 1
+    assert not out
+    assert os.listdir(tmp_path) == ["in.parquet"]
+
+
+def test_words_that_do_not_fit(tmp_path, capsys):
+    for words in (
+        ["--type", "price"],
+        ["--type", "price=duble"],
+        ["--delimiter", "ab"],
+        ["--row-group-size", "0"],
+        ["--to", "parket"],
+    ):
+        with pytest.raises(SystemExit) as caught:
+            main(["convert", "a.csv", "b.mosaic", *words])
+        assert caught.value.code == 2
+        assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_types_are_cast_without_loss(tmp_path, capsys):
+    pq.write_table(pa.table({"id": pa.array([1, 2], pa.uint64())}), tmp_path / "in.parquet")
+    words = ["convert", str(tmp_path / "in.parquet"), str(tmp_path / "out.mosaic")]
+    assert main(words) == 2
+    message = capsys.readouterr().err
+    assert "column 'id': the format has no type for uint64" in message
+    assert "--type can cast a column" in message
+    assert main([*words, "--type", "i*=int8"]) == 0
+    assert read_by_paimon(tmp_path / "out.mosaic") == pa.table({"id": pa.array([1, 2], pa.int8())})
+    pq.write_table(pa.table({"id": pa.array([1, 1 << 60])}), tmp_path / "in.parquet")
+    assert main([*words, "--overwrite", "--type", "id=int8"]) == 2
+    assert "column 'id' is int64 and cannot be made int8 without loss" in capsys.readouterr().err
+    assert read_by_paimon(tmp_path / "out.mosaic").num_rows == 2
+
+
+# ---- types that formats lack
+
+
+def test_types_become_wider_ones(tmp_path):
+    wide = pa.table(
+        {
+            "small": pa.array([1, 255], pa.uint8()),
+            "text": pa.array(["x", "y"]).dictionary_encode(),
+            "view": pa.array(["x", "y"], pa.string_view()),
+            "nothing": pa.nulls(2),
+        }
+    )
+    feather.write_feather(wide, tmp_path / "in.feather")
+    expected = {"small": [1, 255], "text": ["x", "y"], "view": ["x", "y"], "nothing": [None, None]}
+    for name in ("out.orc", "out.arrow", "out.parquet", "out.mosaic"):
+        assert main(["convert", str(tmp_path / "in.feather"), str(tmp_path / name)]) == 0
+    assert orc.read_table(tmp_path / "out.orc").to_pydict() == expected
+    assert feather.read_table(tmp_path / "out.arrow").to_pydict() == expected
+    assert pq.read_table(tmp_path / "out.parquet").to_pydict() == expected
+    assert read_by_paimon(tmp_path / "out.mosaic").to_pydict() == expected
+
+
+def test_dictionaries_of_many_batches(tmp_path):
+    schema = pa.schema({"kind": pa.dictionary(pa.int32(), pa.string())})
+    with ipc.new_stream(tmp_path / "in.arrows", schema) as writer:
+        for word in ("a", "b"):
+            writer.write_table(pa.table({"kind": pa.array([word]).dictionary_encode()}, schema))
+    assert main(["convert", str(tmp_path / "in.arrows"), str(tmp_path / "out.arrow")]) == 0
+    assert feather.read_table(tmp_path / "out.arrow").to_pydict() == {"kind": ["a", "b"]}
+
+
+@pytest.mark.parametrize(
+    ("column", "target", "message"),
+    [
+        (pa.array([[1]]), "out.csv", "column 'x': csv has no list<"),
+        (pa.array([b"\xff"]), "out.csv", "column 'x': csv has no binary"),
+        (pa.array([b"\xff"], pa.large_binary()), "out.json", "column 'x': json has no large"),
+        (pa.array([float("nan")]), "out.json", "column 'x': JSON has neither NaN"),
+        (pa.array([[float("inf")]]), "out.json", "column 'x': JSON has neither NaN"),
+        (pa.array([1], pa.time32("s")), "out.orc", "column 'x': orc has no time32"),
+        (pa.array([{"a": 1}]), "out.mosaic", "column 'x': the format has no type for struct"),
+    ],
+)
+def test_types_that_a_format_lacks(tmp_path, capsys, column, target, message):
+    feather.write_feather(pa.table({"id": [1], "x": column}), tmp_path / "in.feather")
+    words = ["convert", str(tmp_path / "in.feather"), str(tmp_path / target)]
+    assert main(words) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert "-c leave it out" in error
+    assert error.count("\n") == 1
+    assert os.listdir(tmp_path) == ["in.feather"]
+    assert main([*words, "-c", "id"]) == 0
+
+
+def test_times_are_texts_in_json_as_they_are(tmp_path):
+    table = pa.table(
+        {
+            "ns": pa.array([1_577_836_800_123_456_789], pa.timestamp("ns", "UTC")),
+            "time": pa.array([3_723_004], pa.time32("ms")),
+            "far": pa.array([253402300800], pa.timestamp("s")),  # the year 10000
+        }
+    )
+    feather.write_feather(table, tmp_path / "in.feather")
+    assert main(["convert", str(tmp_path / "in.feather"), str(tmp_path / "out.json")]) == 0
+    assert json.loads((tmp_path / "out.json").read_text()) == {
+        "ns": "2020-01-01 00:00:00.123456789Z",
+        "time": "01:02:03.004",
+        "far": "10000-01-01 00:00:00",
+    }
+
+
+# ---- text
+
+
+def test_columns_that_are_empty_at_first(tmp_path, monkeypatch):
+    monkeypatch.setattr("fastmosaic.convert.text.BLOCK_BYTES", 1000)
+    lines = ["id,late,word,never"] + [f"{i},,," for i in range(500)]
+    lines += ["500,1.5,,", "501,,x,"] + [f"{i},2,NA," for i in range(502, 1000)]
+    (tmp_path / "in.csv").write_text("\n".join(lines))
+    assert main(["convert", str(tmp_path / "in.csv"), str(tmp_path / "out.parquet")]) == 0
+    found = pq.read_table(tmp_path / "out.parquet")
+    assert found.schema.types == [pa.int64(), pa.float64(), pa.string(), pa.null()]
+    assert found["id"].to_pylist() == list(range(1000))
+    assert found["late"].to_pylist() == [None] * 500 + [1.5, None] + [2.0] * 498
+    assert found["word"].to_pylist() == [None] * 501 + ["x"] + ["NA"] * 498
+
+
+def test_a_later_value_of_another_type(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("fastmosaic.convert.text.BLOCK_BYTES", 1000)
+    (tmp_path / "in.csv").write_text("id,price\n" + "1,2\n" * 1000 + "1,2.5\n")
+    words = ["convert", str(tmp_path / "in.csv"), str(tmp_path / "out.mosaic")]
+    assert main(words) == 2
+    message = capsys.readouterr().err
+    assert "column 'price' is taken for int64, but there is '2.5' in row 1002" in message
+    assert "--type 'price=" in message
+    assert os.listdir(tmp_path) == ["in.csv"]
+    assert main([*words, "--type", "price=double"]) == 0
+    assert read_by_paimon(tmp_path / "out.mosaic")["price"].to_pylist() == [2.0] * 1000 + [2.5]
+
+
+def test_fields_that_come_late(tmp_path, monkeypatch):
+    monkeypatch.setattr("fastmosaic.convert.text.BLOCK_BYTES", 1000)
+    rows = [{"id": i, "x": None} for i in range(500)]
+    rows += [{"id": 500.5, "late": {"a": 1}}, {"x": [1], "late": {"b": "x"}}]
+    (tmp_path / "in.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    assert main(["convert", str(tmp_path / "in.jsonl"), str(tmp_path / "out.parquet")]) == 0
+    found = pq.read_table(tmp_path / "out.parquet").to_pylist()
+    assert len(found) == 502
+    assert found[499] == {"id": 499.0, "x": None, "late": None}
+    assert found[500] == {"id": 500.5, "x": None, "late": {"a": 1, "b": None}}
+    assert found[501] == {"id": None, "x": [1], "late": {"a": None, "b": "x"}}
+
+
+def test_rows_of_csv_that_do_not_fit(tmp_path, capsys):
+    (tmp_path / "in.csv").write_text("a,b\n1,2\n3\n")
+    assert main(["convert", str(tmp_path / "in.csv"), str(tmp_path / "out.mosaic")]) == 2
+    assert "in.csv: CSV parse error: Row #3: Expected 2 columns" in capsys.readouterr().err
+    (tmp_path / "in.csv").write_text("")
+    assert main(["convert", str(tmp_path / "in.csv"), str(tmp_path / "out.mosaic")]) == 2
+    assert "in.csv: Empty CSV file" in capsys.readouterr().err
+    assert os.listdir(tmp_path) == ["in.csv"]
+
+
+def test_values_with_line_ends_anywhere(tmp_path, monkeypatch):
+    monkeypatch.setattr("fastmosaic.convert.text.BLOCK_BYTES", 1000)
+    words = [f"line\n{'x' * (i % 50)}" for i in range(500)]
+    csv.write_csv(pa.table({"word": words}), tmp_path / "in.csv")
+    assert main(["convert", str(tmp_path / "in.csv"), str(tmp_path / "out.mosaic")]) == 0
+    assert read_by_paimon(tmp_path / "out.mosaic")["word"].to_pylist() == words
+
+
+def test_dialects(tmp_path):
+    (tmp_path / "in.csv").write_text("1;a\n2;b\n")
+    options = ["--delimiter", ";", "--no-header"]
+    assert main(["convert", str(tmp_path / "in.csv"), str(tmp_path / "x.arrow"), *options]) == 0
+    found = feather.read_table(tmp_path / "x.arrow")
+    assert found.to_pydict() == {"f0": [1, 2], "f1": ["a", "b"]}
+    options = ["--delimiter", "tab", "--no-header"]
+    assert main(["convert", str(tmp_path / "x.arrow"), str(tmp_path / "y.csv"), *options]) == 0
+    assert (tmp_path / "y.csv").read_text() == '1\t"a"\n2\t"b"\n'
+
+
+def test_compressed_text(tmp_path, table):
+    target = tmp_path / "out.csv.gz"
+    assert main(["convert", str(tmp_path / "in.parquet"), str(target)]) == 0
+    assert csv.read_csv(io.BytesIO(gzip.decompress(target.read_bytes()))) == table
+    assert main(["convert", str(target), str(tmp_path / "back.parquet")]) == 0
+    assert pq.read_table(tmp_path / "back.parquet") == table
+
+
+# ---- directories
+
+
+def test_a_directory_of_files(tmp_path, table):
+    target = tmp_path / "out"
+    words = ["convert", str(tmp_path / "in.parquet"), f"{target}/"]
+    assert main([*words, "--partition-by", "kind", "--file-rows", "100"]) == 0
+    files = sorted(target.rglob("*.mosaic"))
+    assert {file.parent.name for file in files} == {"kind=a", "kind=b", "kind=c"}
+    ids = []
+    for file in files:
+        found = read_by_paimon(file)
+        assert found.num_rows <= 100
+        assert found.column_names == ["id", "price", "temp_1", "temp_2"]
+        ids += found["id"].to_pylist()
+    assert sorted(ids) == list(range(1000))
+    # And back, with the keys.
+    assert main(["convert", str(target), str(tmp_path / "back.parquet")]) == 0
+    back = pq.read_table(tmp_path / "back.parquet").sort_by("id").select(table.column_names)
+    assert back.to_pylist() == table.to_pylist()
+
+
+def test_a_directory_is_not_replaced_by_mistake(tmp_path, table, capsys):
+    target = tmp_path / "out"
+    words = ["convert", str(tmp_path / "in.parquet"), f"{target}/"]
+    assert main(words) == 0
+    (before,) = os.listdir(target)
+    assert main(words) == 2
+    assert "has files in it; --overwrite replaces all of them" in capsys.readouterr().err
+    # Not a directory that holds a file which is read, and maybe others.
+    assert main(["convert", str(target / before), f"{target}/", "--overwrite"]) == 2
+    assert "would be replaced as a whole" in capsys.readouterr().err
+    assert os.listdir(target) == [before]
+    assert main([*words, "--overwrite"]) == 0
+    (after,) = os.listdir(target)
+    assert after != before
+
+
+def test_a_directory_over_itself(tmp_path, table):
+    target = tmp_path / "out"
+    assert main(["convert", str(tmp_path / "in.parquet"), f"{target}/", "--file-rows", "300"]) == 0
+    assert len(os.listdir(target)) == 4
+    assert main(["convert", str(target), str(target), "--overwrite"]) == 0
+    (file,) = target.iterdir()
+    assert read_by_paimon(file) == table
+
+
+def test_many_files_into_one(tmp_path, table):
+    for number in range(3):
+        pq.write_table(table.slice(number * 100, 100), tmp_path / f"part-{number}.parquet")
+    words = [str(tmp_path / "part-2.parquet"), str(tmp_path / "part-[01].parquet")]
+    assert main(["convert", *words, str(tmp_path / "out.mosaic")]) == 0
+    ids = read_by_paimon(tmp_path / "out.mosaic")["id"].to_pylist()
+    assert ids == [*range(200, 300), *range(200)]
+
+
+# ---- whole, or not at all
+
+
+TARGETS = ["out.mosaic", "out.parquet", "out.orc", "out.arrow", "out.csv", "out.json"]
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_what_exists_stays(tmp_path, table, capsys, name):
+    target = tmp_path / name
+    target.write_text("precious")
+    words = ["convert", str(tmp_path / "in.parquet"), str(target)]
+    assert main(words) == 2
+    assert capsys.readouterr().err == f"fastmosaic: {target} exists; --overwrite replaces it\n"
+    assert target.read_text() == "precious"
+    assert main([*words, "--overwrite"]) == 0
+    assert target.stat().st_size > 1000
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_a_source_that_is_damaged_in_the_middle(tmp_path, capsys, name):
+    table = pa.table({"id": np.arange(200_000), "x": np.random.default_rng(1).random(200_000)})
+    source, target = tmp_path / "in.mosaic", tmp_path / name
+    fm.write_table(table, source, row_group_size=10_000)
+    data = bytearray(source.read_bytes())
+    data[len(data) // 2] ^= 1
+    source.write_bytes(data)
+    target.write_text("precious")
+    assert main(["convert", str(source), str(target), "--overwrite"]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith(f"fastmosaic: {source}: ")
+    assert error.count("\n") == 1
+    assert target.read_text() == "precious"
+    assert sorted(os.listdir(tmp_path)) == ["in.mosaic", name]
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_a_file_over_itself(tmp_path, table, name):
+    assert main(["convert", str(tmp_path / "in.parquet"), str(tmp_path / name)]) == 0
+    assert main(["convert", str(tmp_path / name), str(tmp_path / name), "--overwrite"]) == 0
+    assert main(["convert", str(tmp_path / name), str(tmp_path / "back.feather")]) == 0
+    assert feather.read_table(tmp_path / "back.feather").to_pylist() == table.to_pylist()
+
+
+@pytest.mark.parametrize("format", ["mosaic", "parquet", "orc", "arrow", "csv", "json"])
+def test_a_full_disk(tmp_path, table, capsys, format):
+    words = ["convert", str(tmp_path / "in.parquet"), "/dev/full", "--to", format]
+    assert main(words) == 2
+    assert capsys.readouterr().err == "fastmosaic: /dev/full: No space left on device\n"
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory):
+    """A file whose conversion takes seconds."""
+    path = tmp_path_factory.mktemp("large") / "in.parquet"
+    part = pa.table({"id": range(1_000_000), "x": np.arange(1_000_000) / 7})
+    with pq.ParquetWriter(path, part.schema) as writer:
+        for _ in range(20):
+            writer.write_table(part)
+    return path
+
+
+def run_signalled(source, target, number, *options):
+    """The command, which gets a signal as soon as it has begun to write."""
+    process = subprocess.Popen(
+        command("convert", str(source), str(target), *options),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment(),
+        text=True,
+    )
+    with process:
+        # What it writes to lies beside.
+        deadline = time.monotonic() + 20
+        while not any(name.startswith(".") for name in os.listdir(target.parent)):
+            assert time.monotonic() < deadline
+            assert process.poll() is None
+            time.sleep(0.001)
+        process.send_signal(number)
+        try:
+            out, err = process.communicate(timeout=30)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            raise
+    return process.returncode, out, err
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_ctrl_c(tmp_path, large, name):
+    (tmp_path / name).write_text("precious")
+    done = run_signalled(large, tmp_path / name, signal.SIGINT, "--overwrite")
+    assert done == (130, "", "fastmosaic: interrupted\n")
+    assert os.listdir(tmp_path) == [name]
+    assert (tmp_path / name).read_text() == "precious"
+
+
+def test_ctrl_c_and_a_directory(tmp_path, large):
+    (tmp_path / "out").mkdir()
+    fm.write_table(pa.table({"precious": [1]}), tmp_path / "out" / "old.mosaic")
+    options = ("--overwrite", "--file-rows", "100000")
+    done = run_signalled(large, tmp_path / "out", signal.SIGINT, *options)
+    assert done == (130, "", "fastmosaic: interrupted\n")
+    assert os.listdir(tmp_path) == ["out"]
+    assert os.listdir(tmp_path / "out") == ["old.mosaic"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_being_told_to_end(tmp_path, large, number):
+    done = run_signalled(large, tmp_path / "out.mosaic", number)
+    assert done == (128 + number, "", "")
+    assert os.listdir(tmp_path) == []
+
+
+def test_ctrl_c_while_a_pipe_has_nothing(tmp_path):
+    process = subprocess.Popen(
+        command("convert", "-", str(tmp_path / "out.mosaic"), "--from", "csv"),
+        stdin=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**environment(), "TMPDIR": str(tmp_path)},
+    )
+    with process:
+        process.stdin.write(b"id\n1\n")
+        process.stdin.flush()
+        deadline = time.monotonic() + 20
+        while not os.listdir(tmp_path):
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        assert process.stderr.read() == b"fastmosaic: interrupted\n"
+        assert process.wait(20) == 130
+    assert os.listdir(tmp_path) == []
+
+
+# ---- standard input and output
+
+
+def test_from_and_to_pipes(tmp_path, table):
+    source = tmp_path / "in.parquet"
+    first = subprocess.Popen(
+        command("convert", str(source), "-", "--to", "arrow"),
+        stdout=subprocess.PIPE,
+        env=environment(),
+    )
+    second = subprocess.run(
+        command("convert", "-", "-", "--from", "arrow", "--to", "csv", "-w", "id < 3"),
+        stdin=first.stdout,
+        capture_output=True,
+        env=environment(),
+        check=True,
+    )
+    first.stdout.close()
+    assert first.wait() == 0
+    assert csv.read_csv(io.BytesIO(second.stdout)) == table.slice(0, 3)
+    assert not second.stderr
+
+
+def test_a_pipe_that_nobody_reads(tmp_path, table):
+    process = subprocess.Popen(
+        command("convert", str(tmp_path / "in.parquet"), "-", "--to", "csv"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment(),
+    )
+    process.stdout.close()
+    assert process.stderr.read() == b""
+    process.stderr.close()
+    assert process.wait() == 141
+
+
+# ---- memory
+
+
+def test_memory_stays_bounded(tmp_path):
+    rng = np.random.default_rng(3)
+    # Long: 1.2 GB in memory. Wide: 1 GB.
+    long, wide = tmp_path / "long.parquet", tmp_path / "wide.parquet"
+    names = [f"sensor_{i:05d}" for i in range(10_000)]
+    values = [pa.array(rng.integers(0, 9, 500) / 8) for _ in range(20)]
+    part = pa.table([values[i % 20] for i in range(10_000)], names)
+    with pq.ParquetWriter(wide, part.schema) as writer:
+        for _ in range(25):
+            writer.write_table(part)
+    part = pa.table({f"x{i}": rng.integers(0, 9, 1_000_000) for i in range(5)})
+    with pq.ParquetWriter(long, part.schema) as writer:
+        for _ in range(30):
+            writer.write_table(part)
+    for source, target in ((long, "out.mosaic"), (wide, "out.mosaic"), (long, "out.parquet")):
+        options = ("--overwrite", "--row-group-bytes", "64m") if "mosaic" in target else ()
+        assert peak_memory("convert", source, tmp_path / target, *options) < 700 << 20

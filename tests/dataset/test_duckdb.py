@@ -1,0 +1,289 @@
+"""DuckDB and Polars over a data set: the same rows, with columns and filters pushed down."""
+
+import datetime
+import subprocess
+import sys
+from decimal import Decimal
+
+import duckdb
+import polars
+import pyarrow as pa
+import pytest
+
+import fastmosaic as fm
+from fastmosaic import MosaicDataset
+from fastmosaic.dataset import fileset
+
+NAN = float("nan")
+DAYS = [datetime.date(2024, 1, day) for day in (1, 2, 3, 4)]
+TIMES = [datetime.datetime(2024, 1, 1, hour, 0, 0, 7000) for hour in (1, 2, 3, 4)]
+
+
+def part(shift, integer=pa.int64(), stamp="us"):  # noqa: B008
+    """Eight rows, the last of nulls; `shift` apart from other parts."""
+    return pa.table(
+        {
+            "i": pa.array([shift + i for i in range(7)] + [None], integer),
+            "f": pa.array([-1.5, 0.0, 1.5, NAN, float("inf"), shift + 0.25, 2.0, None]),
+            "s": [f"s{shift}", "", "ü", "b", "c", "d", "e", None],
+            "d": pa.array(
+                [Decimal(shift) + Decimal(cents) / 100 for cents in range(0, 175, 25)] + [None],
+                pa.decimal128(9, 2),
+            ),
+            "t": pa.array([TIMES[i % 4] for i in range(7)] + [None], pa.timestamp(stamp)),
+            "day": pa.array([DAYS[i % 4] for i in range(7)] + [None]),
+            "b": [True, False, None, True, False, None, True, None],
+            "l": pa.array([[i, None] for i in range(7)] + [None], pa.list_(pa.int32())),
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory):
+    """Two partitions of two files, with two row groups each."""
+    root = tmp_path_factory.mktemp("duckdb")
+    for number in range(4):
+        directory = root / f"k={number // 2}"
+        directory.mkdir(exist_ok=True)
+        integer, stamp = (pa.int32(), "ms") if number % 2 else (pa.int64(), "us")
+        fm.write_table(
+            part(100 * number, integer, stamp),
+            directory / f"f{number}",
+            row_group_size=4,
+            write_statistics=["i", "f", "s", "d", "t", "day"],
+        )
+    return root
+
+
+@pytest.fixture
+def dataset(root):
+    return MosaicDataset(root)
+
+
+@pytest.fixture(scope="module")
+def connection():
+    with duckdb.connect() as connection:
+        yield connection
+
+
+@pytest.fixture
+def over(connection):
+    """What a query over a data set, called `data`, returns."""
+
+    def fetch(dataset, query):
+        connection.register("data", dataset)
+        try:
+            return connection.sql(query).fetchall()
+        finally:
+            connection.unregister("data")
+
+    return fetch
+
+
+@pytest.fixture(scope="module")
+def plain():
+    """A connection with the same rows in a table of its own: nothing is pushed down."""
+    rows = pa.concat_tables(
+        [
+            part(100 * number).append_column("k", pa.array([number // 2] * 8, pa.int32()))
+            for number in range(4)
+        ]
+    )
+    with duckdb.connect() as connection:
+        connection.register("rows", rows)
+        connection.execute("create table data as select * from rows")
+        yield connection
+
+
+@pytest.fixture
+def reads(monkeypatch):
+    """File, column and row group of each read."""
+    found = []
+    original = fileset.Scanner
+
+    class Recording(original):
+        def read(self, positions, schema, groups, use_threads):
+            name = self._source.name.rpartition("/")[2]
+            found.extend((name, column, group) for column in schema.names for group in groups)
+            return super().read(positions, schema, groups, use_threads)
+
+    monkeypatch.setattr(fileset, "Scanner", Recording)
+    return found
+
+
+WHERE = [
+    "i > 201",
+    "i = 3",
+    "i <> 3",
+    "i is null",
+    "i is not null",
+    "i between 100 and 102",
+    "i in (1, 205, 9999)",
+    "i not in (1, 2)",
+    "i + 1 = 3",
+    "i > 5 or f > 100",
+    "f > 0",
+    "f < 1.5",
+    "f = 'nan'",
+    "f >= 'nan'",
+    "f < 'nan'",
+    "f <> 1.5",
+    "not (f > 0)",
+    "isnan(f)",
+    "f in (0.0, 'nan')",
+    "f = 'infinity'",
+    "s = 'ü'",
+    "s in ('b', 's100')",
+    "s like 's%'",
+    "s > 'c'",
+    "d = 100.50",
+    "d > 101.24 and d < 202",
+    "t = '2024-01-01 02:00:00.007'",
+    "t > '2024-01-01 02:00:00'",
+    "day >= '2024-01-03'",
+    "day = date '2024-01-02'",
+    "b",
+    "not b",
+    "b is null",
+    "k = 1",
+    "k = 1 and i > 300",
+    "k = 0 or i > 300",
+    "k > 7",
+    "k is null",
+    "len(l) = 2 and l[1] > 4",
+]
+
+
+@pytest.mark.parametrize("where", WHERE)
+def test_duckdb_finds_the_same_rows(over, dataset, plain, where):
+    query = f"select * from data where {where}"
+    expected = plain.sql(query).fetchall()
+    assert repr(over(dataset, query)) == repr(expected)
+    counted = over(dataset, f"select count(*), count(i), count(k) from data where {where}")
+    assert counted[0][0] == len(expected)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "select count(*) from data",
+        "select sum(i), min(d), max(t), min(day), max(s), avg(i) from data where k = 1",
+        "select k, count(*), sum(d) from data group by k order by k",
+        "select a.i, b.s from data a join data b on a.i = b.i and b.k = 0 order by a.i, b.s",
+        "select s, i from data order by i desc nulls last, s limit 3",
+        "select distinct k from data order by k",
+        "select i from data where i in (select max(i) from data)",
+        "select unnest(l) as e from data where i = 4",
+        "select typeof(columns(*)) from data limit 1",
+    ],
+)
+def test_duckdb_gives_the_same_answers(over, dataset, plain, query):
+    assert over(dataset, query) == plain.sql(query).fetchall()
+
+
+def test_duckdb_finds_a_dataset_by_its_variable(dataset):
+    assert duckdb.sql("select count(*), max(i) from dataset where k = 1").fetchall() == [(16, 306)]
+
+
+def test_duckdb_reads_a_limit(over, dataset):
+    assert len(over(dataset, "select i from data limit 5")) == 5
+    assert len(over(dataset, "select * from data limit 1000")) == 32
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("select s from data where i = 205", {("f2", "s", 1), ("f2", "i", 1)}),
+        ("select d from data where i > 304", {("f3", "d", 1), ("f3", "i", 1)}),
+        (
+            "select s from data where k = 1 and s = 's300'",
+            {("f2", "s", 0), ("f3", "s", 0)},  # from "" to "ü"; the others from "c" to "e"
+        ),
+        ("select k from data", set()),
+        ("select i from data where k = 9", set()),
+        ("select i from data where i > 1000000", set()),
+        ("select b from data where day > date '2030-01-01'", set()),
+        ("select b from data where d > 5000", set()),
+        ("select b from data where t < timestamp '2020-01-01'", set()),
+    ],
+)
+def test_duckdb_pushes_columns_and_filters_down(over, dataset, reads, query, expected):
+    over(dataset, query)
+    assert set(reads) == expected
+
+
+def test_duckdb_counts_by_one_column(over, dataset, reads):
+    assert over(dataset, "select count(*) from data") == [(32,)]
+    assert len({column for _, column, _ in reads}) <= 1
+    reads.clear()
+    assert over(dataset, "select count(*) from data where k = 1") == [(16,)]
+    assert {file for file, _, _ in reads} <= {"f2", "f3"}
+    assert len({column for _, column, _ in reads}) <= 1
+
+
+def test_errors_arrive_in_duckdb(over, tmp_path):
+    for name in "ab":
+        fm.write_table(pa.table({"x": [1]}), tmp_path / name)
+    dataset = MosaicDataset(tmp_path)
+    (tmp_path / "b").unlink()
+    with pytest.raises(duckdb.Error, match=f"{tmp_path}/b"):
+        over(dataset, "select * from data")
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "import duckdb; duckdb.sql('select * from dataset limit 1').fetchall()",
+        "import polars; polars.scan_pyarrow_dataset(dataset).head(1).collect()",
+    ],
+)
+def test_a_scan_that_ends_early_does_not_hold_the_interpreter(tmp_path, program):
+    for i in range(20):
+        fm.write_table(pa.table({"x": range(20_000)}), tmp_path / f"f{i:02d}")
+    text = f"""
+import sys
+import fastmosaic as fm
+dataset = fm.MosaicDataset(sys.argv[1])
+{program}
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", text, str(tmp_path)], timeout=30, capture_output=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+# --- Polars
+
+
+def test_polars_gives_the_same_rows(dataset):
+    frame = polars.scan_pyarrow_dataset(dataset)
+    table = polars.from_arrow(dataset.read())
+    for predicate in (
+        polars.col("i") > 201,
+        (polars.col("k") == 1) & (polars.col("i") < 204),
+        polars.col("s").is_in(["b", "s100"]),
+        polars.col("i").is_null(),
+        polars.col("d") > Decimal("101.24"),
+        polars.col("day") >= DAYS[2],
+        polars.col("t") == TIMES[1],
+        polars.col("b"),
+        polars.col("i") + 1 == 4,
+    ):
+        found = frame.filter(predicate).select("s", "i", "d", "k").collect()
+        expected = table.filter(predicate).select("s", "i", "d", "k")
+        assert found.equals(expected)
+        assert expected.height
+    assert frame.collect().height == 32
+    assert frame.select("s").head(3).collect().equals(table.select("s").head(3))
+    assert frame.select(polars.len()).collect().item() == 32
+
+
+def test_polars_pushes_columns_and_filters_down(dataset, reads):
+    frame = polars.scan_pyarrow_dataset(dataset)
+    found = frame.filter((polars.col("i") > 204) & (polars.col("k") == 1)).select("s").collect()
+    assert found["s"].to_list() == ["d", "e", *part(300)["s"].to_pylist()[:7]]
+    assert set(reads) == {
+        (file, column, group)
+        for file, group in [("f2", 1), ("f3", 0), ("f3", 1)]
+        for column in ("s", "i")
+    }

@@ -1,0 +1,804 @@
+"""Damaged, forged and hostile files: an error that says what is wrong, and nothing worse."""
+
+import io
+import os
+import re
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+import reference
+import zstandard
+from hypothesis import given, strategies as st
+from reference import uv
+from small_files import FILES, SCALARS
+from strategies import types
+
+import fastmosaic as fm
+
+REFUSED = (fm.CorruptFileError, fm.UnsupportedError)
+
+every_layout = pytest.mark.parametrize("data", FILES.values(), ids=FILES)
+
+
+def read_or_refuse(data: bytes) -> pa.Table | None:
+    """What is read from a damaged file; None if it is refused, in whole or in part."""
+    try:
+        table = fm.read_table(data, use_threads=False)
+        table.validate()
+        # Arrow's full check knows ranges that the format does not have: damage in a value can
+        # make a decimal of too many digits or a time after midnight.
+        ranged = [f.name for f in table.schema if re.search("decimal|time32", str(f.type))]
+        table.drop_columns(ranged).validate(full=True)
+        for i in range(fm.read_metadata(data).num_row_groups):
+            fm.read_metadata(data).row_group(i).to_dict()
+        for name in table.column_names[:: max(1, table.num_columns // 3)]:
+            assert fm.read_table(data, columns=[name], use_threads=False).num_columns == 1
+    except REFUSED:
+        return None
+    return table
+
+
+@every_layout
+def test_the_undamaged_file_is_read(data):
+    _, batches = reference.decode_file(data)
+    assert fm.read_table(data).equals(pa.Table.from_batches(batches))
+
+
+@every_layout
+def test_every_truncation_is_refused(data):
+    for length in range(len(data)):
+        with pytest.raises(REFUSED, match=r"."):
+            fm.read_table(data[:length])
+
+
+@every_layout
+def test_every_missing_beginning_is_refused_or_read(data):
+    for start in range(1, len(data)):
+        read_or_refuse(data[start:])
+
+
+@pytest.mark.parametrize("mask", [1, 2, 4, 8, 16, 32, 64, 128, 255])
+@every_layout
+def test_every_changed_byte_is_refused_or_read(data, mask):
+    for position in range(len(data)):
+        damaged = bytearray(data)
+        damaged[position] ^= mask
+        read_or_refuse(bytes(damaged))
+
+
+@every_layout
+def test_every_missing_byte_is_refused_or_read(data):
+    for position in range(len(data)):
+        read_or_refuse(data[:position] + data[position + 1 :])
+
+
+@every_layout
+def test_what_is_read_of_a_damaged_file_is_what_the_oracle_reads(data):
+    for position in range(0, len(data), 2):
+        damaged = bytearray(data)
+        damaged[position] ^= 0x02
+        assert_as_the_oracle(bytes(damaged))
+
+
+def assert_as_the_oracle(data: bytes) -> None:
+    """We may refuse more than the oracle, but what we read is what it reads."""
+    table = read_or_refuse(data)
+    if table is not None:
+        try:
+            schema, batches = reference.decode_file(data)
+        except TypeError:
+            # The flag of a map key says nullable, which Arrow has not: we take it for not null.
+            return
+        assert reference.same_schema(table.schema, schema)
+        read = table.to_batches() if table.num_rows else []
+        written = [batch for batch in batches if batch.num_rows]
+        assert len(read) == len(written)
+        assert all(map(reference.same_batch, read, written))
+
+
+@pytest.mark.parametrize("page_size_threshold", [1, 32768])
+def test_with_checksums_a_changed_byte_never_gives_other_values(page_size_threshold):
+    table = pa.Table.from_batches([SCALARS])
+    sink = pa.BufferOutputStream()
+    fm.write_table(table, sink, num_buckets=2, page_size_threshold=page_size_threshold)
+    data = sink.getvalue().to_pybytes()
+    (schema_offset,) = struct.unpack(">Q", data[-24:-16])
+    for position in range(schema_offset):
+        damaged = bytearray(data)
+        damaged[position] ^= 0x10
+        assert read_or_refuse(bytes(damaged)) in (None, table)
+
+
+# Files made by hand ------------------------------------------------------------------------
+
+
+def schema_body(*columns: tuple[str, str], order: str | None = None, num_buckets: int = 1) -> bytes:
+    """A schema block of columns `(name, hex of the type descriptor)`, in sorted order."""
+    body = uv(len(columns)) + uv(num_buckets) + b"\0"
+    for name, descriptor in columns:
+        body += b"\0" + uv(len(name.encode())) + name.encode() + bytes.fromhex(descriptor)
+    deltas = "00" + "02" * (len(columns) - 1) if order is None else order
+    return body + bytes.fromhex(deltas)
+
+
+def index_entry(
+    rows: int, buckets: list[tuple[int, int, int, int]], statistics: bytes = b"\0"
+) -> bytes:
+    """A row group of `rows` with buckets `(id, offset, size, size before compression)`."""
+    entry = uv(rows) + uv(len(buckets))
+    for number, offset, size, raw_size in buckets:
+        entry += uv(number) + struct.pack(">Q", offset) + uv(size) + uv(raw_size)
+    return entry + statistics
+
+
+def forge(
+    bucket: bytes = bytes.fromhex("0000 00000007 00000008"),
+    body: bytes = schema_body(("a", "0301")),
+    *,
+    rows: int = 2,
+    raw_size: int | None = None,
+    statistics: bytes = b"\0",
+    index: bytes | None = None,
+    num_buckets: int = 1,
+    num_row_groups: int = 1,
+    compression: int = 0,
+    version: int = 1,
+) -> bytes:
+    """A file of one column `a`, of two rows 7 and 8, unless something else is asked for."""
+    if index is None:
+        size = len(bucket) if raw_size is None else raw_size
+        index = index_entry(rows, [(0, 0, len(bucket), size)], statistics)
+    packed = zstandard.compress(body) if compression == 1 else body
+    schema = struct.pack(">I", len(body)) + packed
+    footer = reference.FOOTER.pack(
+        len(bucket) + len(schema),
+        len(bucket),
+        num_buckets,
+        num_row_groups,
+        compression,
+        version,
+        0,
+        b"MOSA",
+    )
+    return bucket + schema + index + footer
+
+
+def page(hex_content: str) -> bytes:
+    content = bytes.fromhex(hex_content)
+    return uv(len(content)) + zstandard.compress(content)
+
+
+def paged(*slots: bytes, header: bytes = b"", sizes: list[int] | None = None) -> bytes:
+    lengths = [len(slot) for slot in slots] if sizes is None else sizes
+    return header + struct.pack(f"<{len(lengths)}I", *lengths) + b"".join(slots)
+
+
+HUGE = 2**32 - 1
+
+INT = "0301"
+REQUIRED_INT = "0300"
+TEXT = "0a01"
+BIG_DECIMAL = "0e011400"
+NANOS = "100109"
+INTS = "1201046974656d0301"
+REQUIRED_INTS = "1201046974656d0300"
+MAP = "130107656e7472696573036b6579030005 76616c75650301"
+
+
+def a(descriptor: str) -> bytes:
+    return schema_body(("a", descriptor))
+
+
+def raw(text: str) -> bytes:
+    return bytes.fromhex(text)
+
+
+# What is read, of files that the other implementation accepts though it would not write them.
+ACCEPTED = {
+    "integers": (forge(), pa.array([7, 8], pa.int32())),
+    "char": (forge(raw("0000 0178 027979"), a("08010a")), pa.array(["x", "yy"])),
+    "varchar": (forge(raw("0000 0178 027979"), a("09010a")), pa.array(["x", "yy"])),
+    "binary": (
+        forge(raw("0000 0178 027979"), a("0b010a")),
+        pa.array([b"x", b"yy"], pa.binary()),
+    ),
+    "varbinary": (
+        forge(raw("0000 0178 02ff79"), a("0c010a")),
+        pa.array([b"x", b"\xffy"], pa.binary()),
+    ),
+    "timestamp of 7 digits": (
+        forge(raw("0000 0000000000000001 00000064 ffffffffffffffff 000f423f"), a("100107")),
+        pa.array([1_000_100, -1], pa.timestamp("ns")),
+    ),
+    "timestamp of 0 digits": (
+        forge(raw("0000 0000000000000001 ffffffffffffffff"), a("100100")),
+        pa.array([1, -1], pa.timestamp("ms")),
+    ),
+    "timestamp of 4 digits": (
+        forge(raw("0000 0000000000000001 ffffffffffffffff"), a("100104")),
+        pa.array([1, -1], pa.timestamp("us")),
+    ),
+    "time of 0 digits": (
+        forge(raw("0000 00000001 00000002"), a("0f0100")),
+        pa.array([1, 2], pa.time32("ms")),
+    ),
+    "a dictionary of one entry": (
+        forge(raw("02 00 01 00000009")),
+        pa.array([9, 9], pa.int32()),
+    ),
+    "all null": (forge(raw("03 00")), pa.array([None, None], pa.int32())),
+    "spare bits in a bitmap": (
+        forge(raw("00 01 fd 00000007")),
+        pa.array([None, 7], pa.int32()),
+    ),
+    "a bitmap without nulls": (
+        forge(raw("00 01 00 00000007 00000008")),
+        pa.array([7, 8], pa.int32()),
+    ),
+    "a bitmap of only nulls": (forge(raw("00 01 03")), pa.array([None, None], pa.int32())),
+    "an array": (
+        forge(raw("01 01 03 00 00 00000002 00000001 00000001 00000002 00000003"), a(INTS)),
+        pa.array([[1, 2], [3]], pa.list_(pa.int32())),
+    ),
+    "true as any byte": (forge(raw("0000 00ff"), a("0001")), pa.array([False, True])),
+    "a nullable flag of any byte": (forge(body=a("03ff")), pa.array([7, 8], pa.int32())),
+    "a decimal of no bytes, and one that is not minimal": (
+        forge(raw("0000 00 03ffffff"), a(BIG_DECIMAL)),
+        pa.array([0, -1], pa.decimal128(20, 0)),
+    ),
+    "bytes after the data": (
+        forge(raw("0000 00000007 00000008 abcdef")),
+        pa.array([7, 8], pa.int32()),
+    ),
+    "varints that are not minimal": (
+        forge(index=raw("8200 8100 8000 0000000000000000 8a00 8a00 8000")),
+        pa.array([7, 8], pa.int32()),
+    ),
+    "more buckets than columns": (
+        forge(body=schema_body(("a", INT), num_buckets=5), num_buckets=5),
+        pa.array([7, 8], pa.int32()),
+    ),
+    "no original order": (
+        forge(body=schema_body(("a", INT), order="")),
+        pa.array([7, 8], pa.int32()),
+    ),
+    "bytes after the original order": (
+        forge(body=schema_body(("a", INT), order="00abcd")),
+        pa.array([7, 8], pa.int32()),
+    ),
+    "a page with flags of the future": (
+        forge(paged(page("00fe 00000007 00000008")), raw_size=0, compression=1),
+        pa.array([7, 8], pa.int32()),
+    ),
+    "a frame with a checksum": (
+        forge(
+            zstandard.ZstdCompressor(write_checksum=True).compress(raw("0000 00000007 00000008")),
+            raw_size=10,
+            compression=1,
+        ),
+        pa.array([7, 8], pa.int32()),
+    ),
+    "a frame that does not say its size": (
+        forge(
+            zstandard.ZstdCompressor(write_content_size=False).compress(
+                raw("0000 00000007 00000008")
+            ),
+            raw_size=10,
+            compression=1,
+        ),
+        pa.array([7, 8], pa.int32()),
+    ),
+}
+
+
+@given(types(2), st.binary(max_size=40), st.integers(1, 20))
+def test_any_bytes_of_a_bucket_are_refused_or_read(type, bucket, rows):
+    descriptor = reference.encode_type(pa.field("a", type)).hex()
+    assert_as_the_oracle(forge(bucket, a(descriptor), rows=rows))
+
+
+@given(types(2), st.binary(min_size=1, max_size=40), st.integers(1, 20))
+def test_any_bytes_of_a_page_are_refused_or_read(type, content, rows):
+    num_children = len(reference.flatten_type(type)) - 1
+    header = struct.pack("<H", num_children) + bytes(4 * num_children) if num_children else b""
+    bucket = paged(page(content.hex()), *[b""] * num_children, header=header)
+    descriptor = reference.encode_type(pa.field("a", type)).hex()
+    assert_as_the_oracle(forge(bucket, a(descriptor), rows=rows, raw_size=0, compression=1))
+
+
+@given(st.binary(max_size=40))
+def test_any_bytes_of_a_schema_are_refused_or_read(body):
+    read_or_refuse(forge(b"", body, index=b"", num_row_groups=0))
+
+
+@given(st.binary(max_size=40), st.integers(0, 3))
+def test_any_bytes_of_an_index_are_refused_or_read(index, num_row_groups):
+    read_or_refuse(forge(index=index, num_row_groups=num_row_groups))
+
+
+@pytest.mark.parametrize(("data", "values"), ACCEPTED.values(), ids=ACCEPTED)
+def test_an_unusual_file_is_read(data, values):
+    assert fm.read_table(data).equals(pa.table({"a": values}))
+    assert fm.read_table(data, columns=["a"]).equals(pa.table({"a": values}))
+
+
+def test_names_may_be_unsorted():
+    data = forge(
+        raw("0000 00000007 00000008 00000001 00000002"),
+        schema_body(("b", INT), ("a", INT)),
+    )
+    expected = {"b": pa.array([7, 8], pa.int32()), "a": pa.array([1, 2], pa.int32())}
+    assert fm.read_table(data).equals(pa.table(expected))
+
+
+@pytest.mark.parametrize("rows", [0, 3])
+def test_a_file_without_columns_has_rows(rows):
+    index = index_entry(rows, []) if rows else b""
+    data = forge(b"", raw("000100"), index=index, num_row_groups=len(index) // 3)
+    table = fm.read_table(data)
+    assert (table.num_columns, table.num_rows) == (0, rows)
+
+
+def test_a_zone_without_a_name_is_no_zone():
+    data = forge(raw("0000 0000000000000001 0000000000000002"), a("11010300"))
+    assert fm.read_schema(data).field("a").type == pa.timestamp("ms")
+
+
+TWO_INTS = ("a", INT), ("b", INT)
+FOUR_BYTES = "00000007"
+
+DAMAGED = {
+    "nothing": b"",
+    "31 bytes": forge()[-31:],
+    "only a footer": reference.FOOTER.pack(0, 0, 1, 0, 0, 1, 0, b"MOSA"),
+    "another magic": forge()[:-1] + b"B",
+    "the next version": forge(version=2),
+    "an unknown compression": forge(compression=7),
+    "the index before the schema": reference.FOOTER.pack(0, 3, 1, 0, 0, 1, 0, b"MOSA"),
+    "the index after the file": forge()[:-32]
+    + reference.FOOTER.pack(1 << 63, 10, 1, 1, 0, 1, 0, b"MOSA"),
+    "the schema after the file": forge()[:-32]
+    + reference.FOOTER.pack(1 << 63, (1 << 64) - 1, 1, 1, 0, 1, 0, b"MOSA"),
+    # the schema
+    "an empty schema": forge(body=b""),
+    "no buckets": forge(body=raw("0100 00 0001610301 00")),
+    "no name encoding": forge(body=raw("0101")),
+    "rules cut off": forge(body=raw("0101 01 05 6161")),
+    "a shared prefix longer than the name before": forge(body=raw("0101 00 0101610301 00")),
+    "a name past the end": forge(body=raw("0101 00 000961")),
+    "a name that is not UTF-8": forge(body=raw("0101 00 0001ff0301 00")),
+    "a name that is half a character": forge(body=raw("0101 00 0001c30301 00")),
+    "an empty name": forge(body=raw("0101 00 00000301 00")),
+    "a name twice": forge(raw("0000" + FOUR_BYTES * 4), schema_body(("a", INT), ("a", INT))),
+    "a token without a rule": forge(body=raw("0101 01 01 6161 0001 90 0301 00")),
+    "a rule that refers to itself": forge(body=raw("0101 01 01 8061 0001 80 0301 00")),
+    "two rules that refer to each other": forge(body=raw("0101 01 02 8161 8061 0001 80 0301 00")),
+    "an unknown type": forge(body=a("1501")),
+    "the last type": forge(body=a("ff01")),
+    "a type cut off": forge(body=raw("0101 00 000161 03")),
+    "a zone cut off": forge(body=raw("0101 00 000161 110103 7f55")),
+    "a zone that is not UTF-8": forge(body=a("110103 01ff")),
+    "an element name cut off": forge(body=raw("0101 00 000161 1201 7f61")),
+    "an element name that is not UTF-8": forge(body=a("1201 01ff 0301")),
+    "a map without a value type": forge(body=raw("0101 00 000161 1301 00 00 0300 00")),
+    "a decimal of no digits": forge(raw("0300"), a("0e010000")),
+    "a decimal of 39 digits": forge(raw("0300"), a("0e012700")),
+    "an order out of range": forge(body=schema_body(("a", INT), order="02")),
+    "a negative order": forge(body=schema_body(("a", INT), order="01")),
+    "an order with a column twice": forge(
+        raw("0000" + FOUR_BYTES * 4), schema_body(*TWO_INTS, order="0000")
+    ),
+    "half an order": forge(raw("0000" + FOUR_BYTES * 4), schema_body(*TWO_INTS, order="00")),
+    "a varint of six bytes": forge(body=raw("818080808000 01 00 0001610301 00")),
+    "a number of buckets unlike the footer's": forge(num_buckets=2),
+    "more in the frame than declared": forge(zstandard.compress(bytes(20)), compression=1).replace(
+        struct.pack(">I", 9), struct.pack(">I", 3)
+    ),
+    # the index
+    "more buckets in a row group than there are": forge(
+        index=index_entry(2, [(0, 0, 5, 5), (0, 0, 5, 5)])
+    ),
+    "a bucket out of range": forge(index=index_entry(2, [(1, 0, 10, 10)])),
+    "a bucket twice": forge(
+        raw("0000" + FOUR_BYTES * 4),
+        schema_body(*TWO_INTS, num_buckets=2),
+        num_buckets=2,
+        index=index_entry(2, [(0, 0, 10, 10), (0, 0, 10, 10)]),
+    ),
+    "a bucket of no bytes that decompresses to some": forge(index=index_entry(2, [(0, 0, 0, 10)])),
+    "a bucket that is left out": forge(index=index_entry(2, [])),
+    "a bucket of no bytes": forge(index=index_entry(2, [(0, 0, 0, 0)])),
+    "one bucket of two left out": forge(
+        body=schema_body(*TWO_INTS, num_buckets=2),
+        num_buckets=2,
+        index=index_entry(2, [(0, 0, 10, 10)]),
+    ),
+    "a bucket past the data": forge(index=index_entry(2, [(0, 1, 10, 10)])),
+    "a bucket at the end of the address space": forge(
+        index=index_entry(2, [(0, (1 << 64) - 1, 10, 10)])
+    ),
+    "an offset cut off": forge(index=raw("02 01 00 00000000")),
+    "bytes after the index": forge(index=index_entry(2, [(0, 0, 10, 10)]) + b"\0"),
+    "one row group too few": forge(num_row_groups=2),
+    "one row group too many": forge(num_row_groups=0),
+    "statistics of a column out of range": forge(statistics=raw("01 01 02")),
+    "more nulls than rows": forge(statistics=raw("01 00 03")),
+    "statistics cut off": forge(statistics=raw("01 00 00 00000007 0000")),
+    "statistics of text cut off": forge(
+        raw("0000 0161 0162"), a(TEXT), statistics=raw("01 00 00 0161 0962")
+    ),
+    # a monolithic bucket
+    "half a value": forge(raw("0000 00000007 0000")),
+    "no flags": forge(b"\0"),
+    "no bitmap": forge(raw("0001")),
+    "half a constant": forge(raw("0100 0000")),
+    "half a dictionary": forge(raw("0200 02 00000007 0000")),
+    "no indices": forge(raw("0200 02 00000007 00000008")),
+    "an index without an entry": forge(raw("0200 03 00000007 00000008 00000009 0f")),
+    "a dictionary without entries": forge(raw("0200 00")),
+    "text past the end": forge(raw("0000 0161 0562"), a(TEXT)),
+    "text longer than memory": forge(raw("0000 0161 ffffffff0f62"), a(TEXT)),
+    "text that is not UTF-8": forge(raw("0000 0161 01ff"), a(TEXT)),
+    "half a character, and its other half in the next row": forge(raw("0000 01c3 01a9"), a(TEXT)),
+    "constant text that is not UTF-8": forge(raw("0100 01ff"), a(TEXT)),
+    "an entry that is not UTF-8": forge(raw("0200 02 0161 01ff 02"), a(TEXT)),
+    "a surrogate": forge(raw("0000 0161 03eda080"), a(TEXT)),
+    "a decimal of 17 bytes": forge(raw("0000 0101 11" + "00" * 17), a(BIG_DECIMAL)),
+    "a constant decimal of 17 bytes": forge(raw("0100 11" + "00" * 17), a(BIG_DECIMAL)),
+    "a million nanoseconds in a millisecond": forge(
+        raw("0000 0000000000000001 000f4240 0000000000000001 00000000"), a(NANOS)
+    ),
+    "negative nanoseconds": forge(
+        raw("0000 0000000000000001 ffffffff 0000000000000001 00000000"), a(NANOS)
+    ),
+    "a time beyond 64 bits of nanoseconds": forge(
+        raw("0000 7fffffffffffffff 00000000 0000000000000001 00000000"), a(NANOS)
+    ),
+    "a null in a column without nulls": forge(raw("0001 01 00000007"), a(REQUIRED_INT)),
+    "only nulls in a column without nulls": forge(raw("0300"), a(REQUIRED_INT)),
+    "a null in a list without nulls": forge(raw("01 01 02 0d 00 00000001"), a(REQUIRED_INTS)),
+    "a null key": forge(raw("01 02 02 02 30 02 01 00000001 00000001 00000005"), a(MAP)),
+    "a negative length": forge(raw("01 01 01 00 00 ffffffff 00000002 00000001"), a(INTS)),
+    "lengths that sum up by overflow": forge(
+        raw("01 01 02 00 00 7fffffff 7fffffff 00000001 00000002"), a(INTS)
+    ),
+    "more elements than there are": forge(
+        raw("01 01 02 00 00 00000002 00000001 00000001 00000002"), a(INTS)
+    ),
+    "no child header": forge(b"", a(INTS), rows=2, index=index_entry(2, [(0, 0, 0, 10)])),
+    # compression
+    "a frame of another size": forge(
+        zstandard.compress(raw("0000 00000007 00000008")), raw_size=11, compression=1
+    ),
+    "a frame of a smaller size": forge(
+        zstandard.compress(raw("0000 00000007 00000008")), raw_size=9, compression=1
+    ),
+    "no frame": forge(raw("0000 00000007 00000008"), compression=1),
+    "half a frame": forge(
+        zstandard.compress(raw("0000 00000007 00000008"))[:-3], raw_size=10, compression=1
+    ),
+    "bytes after a frame": forge(
+        zstandard.compress(raw("0000 00000007 00000008")) + b"more", raw_size=10, compression=1
+    ),
+    # a paged bucket
+    "pages without compression": forge(paged(page("0000 00000007 00000008")), raw_size=0),
+    "a bucket smaller than its directory": forge(b"\0\0", raw_size=0, compression=1),
+    "pages larger than the bucket": forge(
+        paged(page("0000 00000007 00000008"), sizes=[100]), raw_size=0, compression=1
+    ),
+    "pages smaller than the bucket": forge(
+        paged(page("0000 00000007 00000008"), sizes=[3]), raw_size=0, compression=1
+    ),
+    "a page without flags": forge(paged(page("00")), raw_size=0, compression=1),
+    "half a page": forge(paged(page("0000 00000007")), raw_size=0, compression=1),
+    "a page of an unknown encoding": forge(paged(page("0900 00000007")), raw_size=0, compression=1),
+    "a constant page cut off": forge(paged(page("0100 0000")), raw_size=0, compression=1),
+    "a page with an index without an entry": forge(
+        paged(page("0200 03 00000007 00000008 00000009 0f")), raw_size=0, compression=1
+    ),
+    "a page of another size": forge(
+        paged(uv(11) + page("0000 00000007 00000008")[1:]), raw_size=0, compression=1
+    ),
+    "a page that says it has no bytes": forge(
+        paged(uv(0) + page("0000 00000007 00000008")[1:]), raw_size=0, compression=1
+    ),
+    "bytes after the frame of a page": forge(
+        paged(page("0000 00000007 00000008") + b"more"), raw_size=0, compression=1
+    ),
+    "a slot without a frame": forge(paged(uv(10)), raw_size=0, compression=1),
+    "a page that is not UTF-8": forge(
+        paged(page("0000 0161 01ff")), a(TEXT), raw_size=0, compression=1
+    ),
+    "half a child header": forge(b"\1", a(INTS), raw_size=0, compression=1),
+    "too few children": forge(
+        paged(page("0000 00000001 00000001"), page("0000 0000000100000002"), header=raw("0000")),
+        a(INTS),
+        raw_size=0,
+        compression=1,
+    ),
+    "more elements than the page of them has": forge(
+        paged(
+            page("0000 00000002 00000001"),
+            page("0000 0000000100000002"),
+            header=raw("010002000000"),
+        ),
+        a(INTS),
+        raw_size=0,
+        compression=1,
+    ),
+}
+
+
+@pytest.mark.parametrize("data", DAMAGED.values(), ids=DAMAGED)
+def test_a_damaged_file_is_refused(data):
+    with pytest.raises(REFUSED, match=r"."):
+        fm.read_table(data)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [data for name, data in DAMAGED.items() if name != "one bucket of two left out"],
+    ids=[name for name in DAMAGED if name != "one bucket of two left out"],
+)
+def test_a_damaged_file_is_refused_when_one_column_is_asked_for(data):
+    with pytest.raises(REFUSED, match=r"."):
+        fm.read_table(data, columns=["a"])
+
+
+def test_the_next_version_is_unsupported_and_not_corrupt():
+    with pytest.raises(fm.UnsupportedError, match="version 3"):
+        fm.read_schema(forge(version=3))
+
+
+@pytest.mark.parametrize("name", ["another magic", "text that is not UTF-8", "half a frame"])
+def test_the_error_names_the_file(tmp_path, name):
+    path = tmp_path / "damaged.mosaic"
+    path.write_bytes(DAMAGED[name])
+    with pytest.raises(fm.CorruptFileError, match=r".") as caught:
+        fm.read_table(path)
+    told = [str(caught.value), *getattr(caught.value, "__notes__", [])]
+    assert any("damaged.mosaic" in line for line in told)
+
+
+def test_an_error_in_a_bucket_names_the_row_group_and_the_bucket(tmp_path):
+    path = tmp_path / "damaged.mosaic"
+    path.write_bytes(DAMAGED["text that is not UTF-8"])
+    with pytest.raises(fm.CorruptFileError, match=r".") as caught:
+        fm.read_table(path)
+    told = " ".join([str(caught.value), *getattr(caught.value, "__notes__", [])])
+    assert "row group 0" in told
+    assert "bucket 0" in told
+
+
+def test_statistics_that_are_not_utf8_are_refused():
+    data = forge(raw("0000 0161 0162"), a(TEXT), statistics=raw("01 00 00 01ff 0162"))
+    with pytest.raises(fm.CorruptFileError, match=r"."):
+        fm.read_metadata(data).row_group(0).to_dict()
+
+
+# Files that ask for more than there is -----------------------------------------------------
+
+
+def name_bomb() -> bytes:
+    """128 rules, each twice the one before: a name of 2**128 bytes."""
+    rules = b"aa" + b"".join(bytes([0x80 + i, 0x80 + i]) for i in range(127))
+    return forge(body=raw("0101 01 8001") + rules + raw("0001ff") + raw("0301 00"))
+
+
+def prefix_bomb() -> bytes:
+    """2,000 names that share four million bytes: 8 GB of names in a file of 4 MB."""
+    count, length = 2000, 4_000_000
+    body = uv(count) + raw("01 00")
+    body += b"\0" + uv(length) + b"n" * length + raw(INT)
+    for i in range(1, count):
+        suffix = b"%04d" % i
+        body += uv(length) + uv(len(suffix)) + suffix + raw(INT)
+    body += b"\0" + b"\2" * (count - 1)
+    return forge(b"", body, index=b"", num_row_groups=0)
+
+
+def deep(descriptor: str, depth: int = 200_000) -> bytes:
+    return forge(b"", a(descriptor * depth + INT), index=b"", num_row_groups=0)
+
+
+def zstd_bomb() -> bytes:
+    """A frame of some 50 KB that holds 600 MB of zeros."""
+    return zstandard.ZstdCompressor(level=1).compress(bytes(600 << 20))
+
+
+# Each is refused, in the address space of a small process.
+HOSTILE = {
+    "rows of a plain column": lambda: forge(rows=HUGE),
+    "rows of a dictionary": lambda: forge(raw("0200 02 00000007 00000008 02"), rows=HUGE),
+    "rows with a bitmap": lambda: forge(raw("0001 02 00000007"), rows=HUGE),
+    "rows of a constant": lambda: forge(raw("0100 00000007"), rows=HUGE),
+    "rows of a constant text": lambda: forge(raw("0100 0161"), a(TEXT), rows=HUGE),
+    "rows of a dictionary of one entry": lambda: forge(raw("0200 01 00000007"), rows=HUGE),
+    "rows of nothing but null": lambda: forge(raw("0300"), rows=HUGE),
+    "row groups": lambda: forge(num_row_groups=HUGE),
+    "columns": lambda: forge(body=uv(HUGE) + raw("01 00 0001610301 00")),
+    "columns in an empty schema": lambda: forge(body=uv(HUGE) + raw("01 00")),
+    "buckets of a row group": lambda: forge(index=uv(2) + uv(HUGE) + bytes(11)),
+    "statistics": lambda: forge(statistics=uv(HUGE)),
+    "statistics of all nulls": lambda: forge(statistics=uv(HUGE) + raw("00 02") * 50),
+    "entries of a dictionary": lambda: forge(raw("0200") + uv(HUGE) + raw("00000007 00000008")),
+    "entries of a dictionary of text": lambda: forge(raw("0200") + uv(HUGE) + b"\1a", a(TEXT)),
+    "a length of text": lambda: forge(raw("0000 0161") + uv(HUGE) + b"b", a(TEXT)),
+    "elements": lambda: forge(raw("01 01") + uv(HUGE) + raw("0000 0000000100000001"), a(INTS)),
+    "elements of nothing but null": lambda: forge(
+        raw("01 01") + uv(HUGE) + raw("0c 00 7fffffff 7fffffff"), a(INTS)
+    ),
+    "children": lambda: forge(raw("01") + uv(HUGE) + raw("02 0000 0000000100000001"), a(INTS)),
+    "bytes before compression": lambda: forge(
+        zstandard.compress(raw("0000 00000007 00000008")), raw_size=HUGE, compression=1
+    ),
+    "bytes in a frame": lambda: forge(zstd_bomb(), raw_size=600 << 20, compression=1),
+    "bytes in a frame that says nothing of them": lambda: forge(
+        zstd_bomb(), raw_size=10, compression=1
+    ),
+    "bytes in a page": lambda: forge(
+        paged(uv(HUGE) + page("0000 00000007 00000008")[1:]), raw_size=0, compression=1
+    ),
+    "bytes in a page that says it has none": lambda: forge(
+        paged(uv(0) + zstd_bomb()), raw_size=0, compression=1
+    ),
+    "bytes in a frame of a page": lambda: forge(
+        paged(uv(10) + raw("28b52ffd e0 ffffffffffffff00 010000")), raw_size=0, compression=1
+    ),
+    "a page of no bytes": lambda: forge(paged(page("")), raw_size=0, compression=1),
+    "bytes in the schema": lambda: forge(compression=1).replace(
+        struct.pack(">I", 9), struct.pack(">I", HUGE)
+    ),
+    "a size of a page": lambda: forge(
+        paged(page("0000 00000007 00000008"), sizes=[HUGE]), raw_size=0, compression=1
+    ),
+    "rows of a page": lambda: forge(
+        paged(page("0000 00000007 00000008")), rows=HUGE, raw_size=0, compression=1
+    ),
+    "rows of a constant page": lambda: forge(
+        paged(page("0100 00000007")), rows=HUGE, raw_size=0, compression=1
+    ),
+    "rows of a page of nulls": lambda: forge(paged(b""), rows=HUGE, raw_size=0, compression=1),
+    "elements of a page": lambda: forge(
+        paged(page("0000 00000001 00000001"), b"", header=raw("0100 ffffffff")),
+        a(INTS),
+        raw_size=0,
+        compression=1,
+    ),
+    "rows of a constant in many row groups": lambda: forge(
+        raw("0100 00000007"),
+        index=index_entry(100_000_000, [(0, 0, 6, 6)]) * 200,
+        num_row_groups=200,
+    ),
+    "letters by rules": name_bomb,
+    "letters by prefixes": prefix_bomb,
+    "a list nested 200,000 deep": lambda: deep("120100"),
+    "a map nested 200,000 deep": lambda: deep("1301 00 00 0300 00"),
+}
+
+# These are odd, but not wrong: refused or read, with the memory of a small process.
+HARMLESS = {
+    "buckets": lambda: forge(body=schema_body(("a", INT), num_buckets=HUGE), num_buckets=HUGE),
+    "rows without columns": lambda: forge(b"", raw("000100"), index=index_entry(HUGE, [])),
+    "rows without columns in many row groups": lambda: forge(
+        b"", raw("000100"), index=index_entry(HUGE, []) * 100, num_row_groups=100
+    ),
+    "a list nested 100 deep": lambda: deep("120100", 100),
+    "a list nested 1,000 deep": lambda: deep("120100", 1000),
+    "a map nested 1,000 deep": lambda: deep("1301 00 00 0300 00", 1000),
+}
+
+LIMITED = """
+import resource, sys
+resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))
+import fastmosaic as fm
+refused = True
+for columns in (None, ["a"]):
+    try:
+        fm.read_table(sys.argv[1], columns=columns)
+    except (fm.CorruptFileError, fm.UnsupportedError, fm.ColumnNotFoundError) as error:
+        assert len(str(error)) < 1000
+    else:
+        refused = False
+if not refused and sys.argv[2] == "refused":
+    sys.exit("it was read")
+"""
+
+
+def run(script: str, *arguments: str | Path) -> None:
+    """Run `script` in a process of its own: it may die, or hang, or eat memory."""
+    result = subprocess.run(
+        [sys.executable, "-c", script, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={**os.environ, "PYTHONPATH": str(Path(fm.__file__).parents[1])},
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr[-2000:]
+
+
+@pytest.mark.parametrize("make", HOSTILE.values(), ids=HOSTILE)
+def test_a_file_that_asks_for_too_much_is_refused(tmp_path, make):
+    path = tmp_path / "hostile.mosaic"
+    path.write_bytes(make())
+    run(LIMITED, path, "refused")
+
+
+@pytest.mark.parametrize("make", HARMLESS.values(), ids=HARMLESS)
+def test_a_file_of_large_numbers_does_no_harm(tmp_path, make):
+    path = tmp_path / "odd.mosaic"
+    path.write_bytes(make())
+    run(LIMITED, path, "any")
+
+
+# A bad disk is not a bad file ---------------------------------------------------------------
+
+
+class FailingSource:
+    """Bytes of which the reads fail from the `fail_at`-th on."""
+
+    name = "failing"
+    is_local = False
+
+    def __init__(self, data: bytes, fail_at: int) -> None:
+        self.size = len(data)
+        self._data = data
+        self._reads_left = fail_at
+
+    def read_at(self, offset: int, length: int) -> pa.Buffer:
+        self._reads_left -= 1
+        if self._reads_left < 0:
+            raise TimeoutError(110, "the network is gone")
+        return pa.py_buffer(self._data[offset : offset + length])
+
+    def close(self) -> None:
+        pass
+
+
+def large_file() -> bytes:
+    """A file whose data are not in the tail that is read with the metadata."""
+    sink = pa.BufferOutputStream()
+    fm.write_table(pa.table({"a": range(200_000)}), sink, compression="none")
+    return sink.getvalue().to_pybytes()
+
+
+@pytest.mark.parametrize("fail_at", [0, 1])
+def test_a_failing_read_is_the_error_of_the_system(fail_at):
+    with pytest.raises(TimeoutError, match="the network is gone"):
+        fm.read_table(FailingSource(large_file(), fail_at))
+
+
+def test_a_failing_file_object_is_the_error_of_the_system():
+    class Failing(io.BytesIO):
+        def read(self, size: int | None = -1) -> bytes:
+            raise OSError(5, "Input/output error")
+
+        readinto = read
+
+    with pytest.raises(OSError, match="Input/output error"):
+        fm.read_table(Failing(FILES["paged"]))
+
+
+SHRINKING = """
+import os, sys
+import fastmosaic as fm
+with fm.MosaicFile(sys.argv[1]) as file:
+    os.truncate(sys.argv[1], 1000)
+    try:
+        file.read()
+    except (OSError, fm.CorruptFileError):
+        sys.exit(0)
+sys.exit("it was read")
+"""
+
+
+def test_a_file_that_shrinks_while_it_is_read_is_an_error(tmp_path):
+    # In a process of its own: one that maps the file would die of a bus error.
+    path = tmp_path / "shrinking.mosaic"
+    path.write_bytes(large_file())
+    run(SHRINKING, path)

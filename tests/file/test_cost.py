@@ -1,0 +1,160 @@
+"""What reading costs, counted: Arrow fields made, blocks decompressed, schemas decoded, bytes read."""
+
+import io
+
+import pyarrow as pa
+import pytest
+
+import fastmosaic as fm
+from fastmosaic.file import reader
+from fastmosaic.format import bucket, wire
+
+NUM_COLUMNS = 1000
+
+
+@pytest.fixture(scope="module")
+def paged():
+    """Pages of 8 KB, 10 columns a bucket, two row groups, statistics on one column."""
+    values = pa.array(range(2000), pa.int64())
+    table = pa.table({f"column_{i:04d}": values for i in range(NUM_COLUMNS)})
+    sink = io.BytesIO()
+    fm.write_table(
+        table,
+        sink,
+        row_group_size=1000,
+        page_size_threshold=0,
+        write_statistics=["column_0007"],
+    )
+    return sink.getvalue()
+
+
+class Counter:
+    """Counts the calls of a function."""
+
+    def __init__(self, monkeypatch, owner, name, weight=lambda *args, **kwargs: 1):
+        self.count = 0
+        original = getattr(owner, name)
+
+        def counted(*args, **kwargs):
+            self.count += weight(*args, **kwargs)
+            return original(*args, **kwargs)
+
+        monkeypatch.setattr(owner, name, counted)
+
+
+@pytest.fixture
+def fields(monkeypatch):
+    return Counter(monkeypatch, pa, "field")
+
+
+@pytest.fixture
+def blocks(monkeypatch):
+    """Blocks decompressed, one by one or together."""
+    counters = [
+        Counter(monkeypatch, bucket, "decompress"),
+        Counter(monkeypatch, reader, "decompress"),
+        Counter(
+            monkeypatch, bucket, "decompress_each", lambda data, frames, sizes: len(sizes) // 8
+        ),
+    ]
+    return lambda: sum(counter.count for counter in counters)
+
+
+def test_only_the_fields_asked_for_are_made(paged, fields):
+    fm.read_table(paged, columns=["column_0003", "column_0500"])
+    assert fields.count == 2
+
+
+def test_a_row_group_and_batches_make_no_more_fields(paged, fields):
+    with fm.MosaicFile(paged) as file:
+        file.read_row_group(1, columns=["column_0003"])
+        assert fields.count == 1
+        list(file.iter_batches(columns=["column_0003"]))
+        assert fields.count == 2
+
+
+def test_a_filter_makes_fields_of_its_own_columns_only(paged, fields):
+    table = fm.read_table(paged, columns=["column_0003"], filters=[("column_0007", ">", 1990)])
+    assert table.num_rows == 9
+    assert fields.count < 12
+
+
+def test_the_whole_schema_is_made_once(paged, fields):
+    with fm.MosaicFile(paged) as file:
+        assert fields.count == 0
+        assert len(file.schema) == NUM_COLUMNS
+        file.read()
+        assert file.schema is file.schema
+    assert fields.count <= NUM_COLUMNS
+
+
+def test_only_the_pages_asked_for_are_decompressed(paged, blocks):
+    reader.decode_schema.cache_clear()
+    fm.read_table(paged, columns=["column_0003"])
+    assert blocks() == 1 + 2  # the schema block, and a page in each row group
+
+
+def test_row_groups_that_cannot_match_are_not_decompressed(paged, blocks):
+    with fm.MosaicFile(paged) as file:
+        before = blocks()
+        table = file.read(["column_0003"], filters=[("column_0007", "<", 5)])
+        assert table.num_rows == 5
+        assert blocks() - before == 2  # the column and the filter's, in the first row group
+
+
+def test_files_of_one_schema_decode_it_once(paged):
+    other = io.BytesIO()
+    table = fm.read_table(paged).slice(5, 3)
+    fm.write_table(table, other)
+    reader.decode_schema.cache_clear()
+    for _ in range(3):
+        fm.MosaicFile(other.getvalue())
+        assert fm.read_table(other.getvalue(), columns=["column_0001"]).num_rows == 3
+    assert reader.decode_schema.cache_info().misses == 1
+
+
+def test_a_broken_schema_is_refused_each_time():
+    sink = io.BytesIO()
+    fm.write_table(pa.table({"a": [1]}), sink, compression="none")
+    data = bytearray(sink.getvalue())
+    data[data.index(b"\0\1a") + 1] = 99  # a name longer than the block
+    for _ in range(2):
+        with pytest.raises(fm.CorruptFileError, match="schema block"):
+            fm.MosaicFile(bytes(data))
+
+
+def test_all_pages_of_a_bucket_are_decompressed_in_one_call(paged, monkeypatch):
+    calls = Counter(monkeypatch, bucket, "decompress_each")
+    fm.read_table(paged, use_threads=False)
+    assert calls.count == 2 * 100  # row groups, buckets
+
+
+def test_a_wide_bucket_is_read_once_and_shared(monkeypatch):
+    values = pa.array(range(1000), pa.int64())
+    sink = io.BytesIO()
+    table = pa.table({f"c{i:03d}": values for i in range(300)})
+    fm.write_table(table, sink, num_buckets=1, page_size_threshold=0)
+    data = sink.getvalue()
+    reads = []
+
+    class Recorder:
+        name, size, is_local = "<recorder>", len(data), True
+
+        def read_at(self, offset, length):
+            reads.append((offset, length))
+            return pa.py_buffer(data[offset : offset + length])
+
+        def close(self):
+            pass
+
+    assert fm.read_table(Recorder()).equals(table)
+    assert len(reads) == 2  # the tail, and the rest
+    assert sum(length for _, length in reads) == len(data)
+
+
+def test_contexts_are_kept(monkeypatch):
+    wire.decompress(wire.compress(b"x" * 100, 1, True), 100)
+    made = Counter(monkeypatch, wire.zstandard, "ZstdDecompressor")
+    for _ in range(5):
+        wire.decompress(wire.compress(b"x" * 100, 1, True), 100)
+    assert made.count == 0
