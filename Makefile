@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := pyproject.toml $(wildcard src/fastmosaic/format/*.pyx src/fastmosaic/format/*.pxd)
 
-.PHONY: demo test docs lint format bench bench-files bench-datasets bench-spark clean
+.PHONY: demo test test-all docs lint format bench bench-files bench-datasets bench-spark clean
 
 # Made anew whenever a kernel or a dependency changes.
 $(VENV)/ready: $(SOURCES)
@@ -18,6 +18,10 @@ demo: $(VENV)/ready
 
 test: lint
 	$(BIN)/pytest -n 2 --dist loadgroup
+
+# Also the tests marked `exhaustive`, with many more examples for each property.
+test-all: lint
+	HYPOTHESIS_PROFILE=nightly $(BIN)/pytest -n 2 --dist loadgroup -m ""
 
 lint: $(VENV)/ready
 	$(BIN)/ruff format --check
