@@ -10,7 +10,7 @@ SOURCES := pyproject.toml $(wildcard src/fastmosaic/format/*.pyx src/fastmosaic/
 $(VENV)/ready: $(SOURCES)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --upgrade pip
-	$(BIN)/pip install --quiet --group dev --editable .
+	$(BIN)/pip install --quiet --group dev --editable ".[duckdb,pandas,polars,s3]"
 	touch $@
 
 demo: $(VENV)/ready

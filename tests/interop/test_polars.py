@@ -505,7 +505,7 @@ def test_polars_is_optional():
         "try:\n"
         "    fastmosaic.scan_polars('a.mosaic')\n"
         "except ImportError as error:\n"
-        "    assert 'pip install polars' in str(error)\n"
+        "    assert 'fastmosaic[polars]' in str(error)\n"
         "else:\n"
         "    sys.exit(1)\n"
     )

@@ -185,7 +185,7 @@ def _import_pandas() -> Any:
     try:
         import pandas
     except ImportError as error:
-        raise ImportError("frames of pandas need it: pip install pandas") from error
+        raise ImportError("pandas is not installed: pip install 'fastmosaic[pandas]'") from error
     return pandas
 
 

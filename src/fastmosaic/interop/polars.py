@@ -91,7 +91,9 @@ def scan_polars(
     try:
         from polars.io.plugins import register_io_source
     except ImportError as error:
-        raise ImportError("scan_polars needs Polars: pip install polars") from error
+        raise ImportError(
+            "scan_polars requires Polars: pip install 'fastmosaic[polars]'"
+        ) from error
     from ..dataset.arrow import MosaicDataset
 
     dataset = MosaicDataset(

@@ -75,7 +75,9 @@ def __getattr__(name: str) -> typing.Any:
     except ModuleNotFoundError as error:
         if error.name not in ("pyspark", "py4j"):
             raise
-        raise ImportError("fastmosaic.spark needs PySpark: pip install 'pyspark>=4.1'") from error
+        raise ImportError(
+            "fastmosaic.spark requires PySpark: pip install 'fastmosaic[spark]'"
+        ) from error
 
 
 def __dir__() -> list[str]:

@@ -68,11 +68,11 @@ def _check_version() -> None:
     try:
         import pyspark
     except ImportError:
-        raise ImportError("this needs PySpark: pip install 'pyspark>=4.1'") from None
+        raise ImportError("PySpark is not installed: pip install 'fastmosaic[spark]'") from None
     if tuple(map(int, pyspark.__version__.split(".")[:2])) < MIN_SPARK:
         raise UnsupportedError(
-            f"PySpark {pyspark.__version__} is too old, its Python data sources lack what this "
-            "package needs: pip install 'pyspark>=4.1'"
+            f"PySpark {pyspark.__version__} is too old: fastmosaic requires PySpark "
+            f"{'.'.join(map(str, MIN_SPARK))} or later: pip install --upgrade 'fastmosaic[spark]'"
         )
 
 
