@@ -10,31 +10,6 @@ import pytest
 
 import fastmosaic as fm
 
-WRITER_OPTIONS = {
-    "compression": "zstd",
-    "compression_level": None,
-    "write_statistics": False,
-    "use_dictionary": True,
-    "row_group_size": None,
-    "num_buckets": 100,
-    "max_dict_entries": 255,
-    "max_dict_total_bytes": 32768,
-    "array_layout": "columns",
-    "page_size_threshold": None,
-    "checksum": True,
-    "annex": True,
-    "use_threads": True,
-    "filesystem": None,
-}
-
-
-def keywords(function) -> dict[str, object]:
-    return {
-        name: parameter.default
-        for name, parameter in inspect.signature(function).parameters.items()
-        if parameter.kind is inspect.Parameter.KEYWORD_ONLY
-    }
-
 
 def test_all_is_sorted():
     assert fm.__all__ == sorted(fm.__all__)
@@ -85,14 +60,6 @@ assert fastmosaic.MosaicDataset.__name__ == "MosaicDataset"
 def test_the_name_is_public_and_documented(name):
     assert name in fm.__all__
     assert inspect.getdoc(getattr(fm, name))
-
-
-def test_write_table_has_the_keywords_of_the_writer():
-    assert keywords(fm.write_table) == keywords(fm.MosaicWriter)
-
-
-def test_the_options_of_the_writer_have_their_defaults():
-    assert WRITER_OPTIONS.items() <= keywords(fm.MosaicWriter).items()
 
 
 def test_options_of_the_writer_cannot_be_given_by_position():

@@ -4,21 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Unpack
 
 import pyarrow as pa
 
 from .dataset.discovery import is_many
 from .dataset.fileset import FileSet, Partitioning
+from .file.options import WriteOptions, accepts_options, check_names
 from .file.reader import MosaicFile, Readable
-from .file.writer import (
-    DEFAULT_MAX_DICT_BYTES,
-    DEFAULT_MAX_DICT_ENTRIES,
-    DEFAULT_NUM_BUCKETS,
-    DEFAULT_ROW_GROUP_BYTES,
-    MosaicWriter,
-    Writable,
-)
+from .file.writer import MosaicWriter, Writable
 from .format.metadata import FileMetaData
 
 
@@ -89,25 +83,13 @@ def read_metadata(where: Readable, *, filesystem: object = None) -> FileMetaData
         return file.metadata
 
 
+@accepts_options
 def write_table(
     table: pa.Table,
     where: Writable,
     *,
-    compression: str | None = "zstd",
-    compression_level: int | None = None,
-    checksum: bool = True,
-    annex: bool = True,
-    write_statistics: bool | Sequence[str] = False,
-    use_dictionary: bool | Sequence[str] = True,
-    row_group_size: int | None = None,
-    row_group_bytes: int = DEFAULT_ROW_GROUP_BYTES,
-    num_buckets: int = DEFAULT_NUM_BUCKETS,
-    page_size_threshold: int | None = None,
-    max_dict_entries: int = DEFAULT_MAX_DICT_ENTRIES,
-    max_dict_total_bytes: int = DEFAULT_MAX_DICT_BYTES,
-    array_layout: str = "columns",
-    use_threads: bool = True,
     filesystem: object = None,
+    **options: Unpack[WriteOptions],
 ) -> None:
     """Write a table as a Mosaic file; see `MosaicWriter` for the parameters.
 
@@ -119,23 +101,6 @@ def write_table(
     """
     if not isinstance(table, pa.Table):
         raise TypeError(f"expected a pyarrow.Table, not an object of type {type(table).__name__}")
-    with MosaicWriter(
-        where,
-        table.schema,
-        compression=compression,
-        compression_level=compression_level,
-        checksum=checksum,
-        annex=annex,
-        write_statistics=write_statistics,
-        use_dictionary=use_dictionary,
-        row_group_size=row_group_size,
-        row_group_bytes=row_group_bytes,
-        num_buckets=num_buckets,
-        page_size_threshold=page_size_threshold,
-        max_dict_entries=max_dict_entries,
-        max_dict_total_bytes=max_dict_total_bytes,
-        array_layout=array_layout,
-        use_threads=use_threads,
-        filesystem=filesystem,
-    ) as writer:
+    check_names(options, write_table)
+    with MosaicWriter(where, table.schema, filesystem=filesystem, **options) as writer:
         writer.write_table(table)

@@ -110,7 +110,7 @@ def test_types_that_a_format_lacks():
 @pytest.mark.parametrize(
     ("format", "options", "message"),
     [
-        ("mosaic", {"bukets": 3}, "no option 'bukets'"),
+        ("mosaic", {"bukets": 3}, "unknown option 'bukets'"),
         ("mosaic", {"num_bucket": 3}, "did you mean 'num_buckets'"),
         ("parquet", {"nope": 3}, "options of parquet: .*nope"),
         ("json", {"indent": 3}, "options of json: there is no 'indent'"),

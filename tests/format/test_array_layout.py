@@ -260,9 +260,11 @@ def test_arrays_have_no_statistics():
         written(MIXED, write_statistics=["numbers"])
 
 
-@pytest.mark.parametrize("layout", ["Block", "", None])
+@pytest.mark.parametrize("layout", ["blocks", "", None])
 def test_other_layouts_there_are_none(layout):
-    with pytest.raises(ValueError, match=f"array_layout is 'columns' or 'block', not {layout!r}"):
+    with pytest.raises(
+        ValueError, match=f"array_layout must be 'columns' or 'block', not {layout!r}"
+    ):
         written(MIXED, array_layout=layout)
 
 

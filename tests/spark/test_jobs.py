@@ -346,7 +346,7 @@ def test_existing_files(spark, tmp_path):
     [
         ({"src": "nowhere.parquet"}, FileNotFoundError, "nowhere.parquet"),
         ({"src": "none-*.parquet"}, FileNotFoundError, "none-"),
-        ({"write_statistic": ["id"]}, ValueError, "no option 'write_statistic'; did you mean"),
+        ({"write_statistic": ["id"]}, ValueError, "unknown option 'write_statistic'; did you mean"),
         ({"write_statistics": ["idd"]}, KeyError, "no column named 'idd'; did you mean 'id'"),
         ({"sort_by": "naem"}, KeyError, "sort_by: no column named 'naem'; did you mean 'name'"),
         ({"source_format": "xlsx"}, ValueError, "source_format='xlsx' is none of"),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
-import inspect as signatures
 import io
 import json
 import math
@@ -81,13 +79,6 @@ def open_target(
 
 def check_options(format: str, schema: pa.Schema, options: Mapping[str, Any]) -> None:
     """Raise if no file could be written like this."""
-    if format == "mosaic":
-        known = set(signatures.signature(MosaicWriter).parameters) - {"where", "schema"}
-        for name in options:
-            if name not in known:
-                close = difflib.get_close_matches(name, known, 1)
-                hint = f"; did you mean {close[0]!r}?" if close else ""
-                raise ValueError(f"the writer has no option {name!r}{hint}")
     for field in schema:
         if _lacks(format, field.type):
             raise UnsupportedError(f"column {field.name!r}: {format} has no {field.type}")

@@ -8,18 +8,13 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, pairwise
-from typing import Any, Final
+from typing import Any, Final, Unpack
 
 import pyarrow as pa
 
 from ..file.layout import MIN_ARROW_BYTES
-from ..file.writer import (
-    DEFAULT_MAX_DICT_BYTES,
-    DEFAULT_MAX_DICT_ENTRIES,
-    DEFAULT_NUM_BUCKETS,
-    DEFAULT_ROW_GROUP_BYTES,
-    MosaicWriter,
-)
+from ..file.options import OPTIONS, WriteOptions, accepts_options, check_names
+from ..file.writer import MosaicWriter
 from ..schemas.conform import MAX_CONVERTED_BYTES, Conformer, stored_schema
 from ..storage.staging import SUFFIX, Staging, check_existing
 from .hive_split import Partition, Splitter
@@ -79,6 +74,7 @@ class WriteProgress:
     num_bytes: int  # that have left memory
 
 
+@accepts_options
 def write_dataset(
     data: Any,
     base_dir: Any,
@@ -90,21 +86,8 @@ def write_dataset(
     max_open_files: int = DEFAULT_MAX_OPEN_FILES,
     existing: str = "error",
     progress: Callable[[WriteProgress], object] | None = None,
-    compression: str | None = "zstd",
-    compression_level: int | None = None,
-    checksum: bool = True,
-    annex: bool = True,
-    write_statistics: bool | Sequence[str] = False,
-    use_dictionary: bool | Sequence[str] = True,
-    row_group_size: int | None = None,
-    row_group_bytes: int = DEFAULT_ROW_GROUP_BYTES,
-    num_buckets: int = DEFAULT_NUM_BUCKETS,
-    page_size_threshold: int | None = None,
-    max_dict_entries: int = DEFAULT_MAX_DICT_ENTRIES,
-    max_dict_total_bytes: int = DEFAULT_MAX_DICT_BYTES,
-    array_layout: str = "columns",
-    use_threads: bool = True,
     filesystem: object = None,
+    **options: Unpack[WriteOptions],
 ) -> WriteReport:
     """Write a table of any size as a directory of Mosaic files; what was written.
 
@@ -140,12 +123,10 @@ def write_dataset(
         is not overwritten.
     progress : callable, optional
         Called with a `WriteProgress` after each batch. If it raises, nothing is written.
-    compression, compression_level, checksum, annex, write_statistics, use_dictionary, \
-row_group_size, row_group_bytes, num_buckets, page_size_threshold, max_dict_entries, \
-max_dict_total_bytes, array_layout, use_threads
-        As for `MosaicWriter`, which writes the files.
     filesystem : pyarrow or fsspec filesystem, optional
-        Where the path `base_dir` is.
+        The filesystem of the path `base_dir`.
+    **options
+        The options of `MosaicWriter`, which writes the files.
 
     Examples
     --------
@@ -157,6 +138,7 @@ max_dict_total_bytes, array_layout, use_threads
     [({'day': 'mo'}, {'price': [9.0, 11.0]}), ({'day': 'tu'}, {'price': [10.0]})]
     """
     started = time.monotonic()
+    check_names(options, write_dataset)
     check_existing(existing)
     for option, value in (
         ("max_rows_per_file", max_rows_per_file),
@@ -173,30 +155,14 @@ max_dict_total_bytes, array_layout, use_threads
     if stored is not given:  # it may have metadata and extension types
         kept = set(of_files.names)
         of_files = pa.schema([field for field in given if field.name in kept], given.metadata)
+    row_group_bytes = options.get("row_group_bytes", OPTIONS["row_group_bytes"].default)
     if max_bytes_per_file is not None:
         # What a row group has come to is known, what rows will come to is a guess.
         row_group_bytes = min(row_group_bytes, max_bytes_per_file)
+        options["row_group_bytes"] = row_group_bytes
 
     def open_writer(where: Any, place: Any = None) -> MosaicWriter:
-        return MosaicWriter(
-            where,
-            of_files,
-            compression=compression,
-            compression_level=compression_level,
-            checksum=checksum,
-            annex=annex,
-            write_statistics=write_statistics,
-            use_dictionary=use_dictionary,
-            row_group_size=row_group_size,
-            row_group_bytes=row_group_bytes,
-            num_buckets=num_buckets,
-            page_size_threshold=page_size_threshold,
-            max_dict_entries=max_dict_entries,
-            max_dict_total_bytes=max_dict_total_bytes,
-            array_layout=array_layout,
-            use_threads=use_threads,
-            filesystem=place,
-        )
+        return MosaicWriter(where, of_files, filesystem=place, **options)
 
     open_writer(pa.BufferOutputStream()).abandon()  # wrong options raise before anything is made
     conformer = Conformer(stored)

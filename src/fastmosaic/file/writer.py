@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 from types import TracebackType
-from typing import IO, Final, Self, TypeAlias
+from typing import IO, Final, Self, TypeAlias, Unpack
 
 import pyarrow as pa
 
@@ -30,15 +30,12 @@ from ..storage.sink import open_sink
 from ..threads import map_in_order
 from ..version import __version__
 from . import layout
+from .options import WriteOptions, accepts_options, completed
 
 Writable: TypeAlias = str | os.PathLike[str] | IO[bytes] | pa.NativeFile
 
 DEFAULT_LEVEL: Final = 1
 DEFAULT_SCHEMA_LEVEL: Final = 6
-DEFAULT_ROW_GROUP_BYTES: Final = 256 << 20
-DEFAULT_NUM_BUCKETS: Final = 100
-DEFAULT_MAX_DICT_ENTRIES: Final = 255
-DEFAULT_MAX_DICT_BYTES: Final = 32768
 
 # The guess of how far zstd shrinks data, until the first row group has shown it.
 _INITIAL_RATIO: Final = 0.3
@@ -71,54 +68,59 @@ class _BucketPlan:
 
 
 class MosaicWriter:
-    """Writes a Mosaic file, batch by batch.
+    """Write a Mosaic file, batch by batch.
 
-    The file appears under its name only when `close` has succeeded. If anything raises inside a
-    `with` block, nothing appears, and a file that had the name before stays as it was.
+    The file appears under its name only when `close` has succeeded. If an exception is raised
+    inside a `with` block, no file appears, and an existing file of that name stays unchanged.
 
     Parameters
     ----------
     where : path, URI or writable binary file object
     schema : pyarrow.Schema
-        Types that the format lacks are stored as wider ones that hold every value: large and
-        view strings and lists as plain ones, dictionaries as their values, unsigned integers as
-        signed ones, a column of type null as a string column.
-    compression : {"zstd", "none", None}
-    compression_level : int, optional
-        Of zstd; 1 is fast, 19 is small. By default 1, and 6 for the column names, which are little
-        beside the data unless rows are few.
-    checksum : bool
-        Whether each compressed block carries zstd's checksum, which every reader verifies.
-    annex : bool
-        Whether the file gets an annex, which readers of version 1 pass over: checksums of its index
-        and footer, schema and field metadata, extension types, the name of the writer.
-    write_statistics : bool or list of str
-        Columns whose minimum, maximum and null count are kept for each row group; True stands for
-        all that can have them. `filters` skip row groups by them.
-    use_dictionary : bool or list of str
-        Columns that may be stored as a dictionary and indices, where that is smaller.
-    row_group_size : int, optional
-        The most rows in a row group.
-    row_group_bytes : int
-        The size of a row group, by the bytes of its values before encoding. Larger batches are
-        cut, but not below 64 rows.
-    num_buckets : int
-        Columns are sorted by name and cut into so many buckets. A reader that wants one column of
-        a monolithic bucket decompresses all of it.
-    page_size_threshold : int, optional
-        A bucket whose columns take so many bytes on average gets a page for each column, so
-        that one can be read without the others: the rule of the Apache writer, which uses 32,768.
-        By default each bucket gets the layout that costs less, on disk and in projected reads.
-    max_dict_entries, max_dict_total_bytes : int
-        A column with more distinct values, or more bytes of them, gets no dictionary.
-    array_layout : {"columns", "block"}
-        How lists of scalars are stored: as a column of lengths and one of elements, or as one
-        array data block, as in Kudu, of at most 65,535 elements a list. The Apache reader does not
-        know blocks, and refuses a file that has some.
-    use_threads : bool
-        Whether buckets are encoded on all cores. The file is the same either way.
+        Types that the format does not have are stored as wider ones that hold every value: large
+        strings, string views, large lists and list views as plain strings and lists, dictionaries
+        as their values, unsigned integers as signed ones, columns of type null as strings.
     filesystem : pyarrow or fsspec filesystem, optional
-        Where the path `where` is.
+        The filesystem of the path `where`.
+    compression : {"zstd", "none", None}, default "zstd"
+    compression_level : int, optional
+        The zstd level: 1 is fast, 19 is small. The default is 1 for data and 6 for column names,
+        which are small compared with the data unless there are few rows.
+    write_statistics : bool or list of str, default False
+        The columns whose minimum, maximum and null count are stored for each row group, so that
+        `filters` can skip row groups. True selects every column whose type supports statistics.
+    use_dictionary : bool or list of str, default True
+        The columns that may be dictionary-encoded, which is done where it saves space.
+    row_group_size : int, optional
+        The maximum number of rows in a row group. By default only `row_group_bytes` limits it.
+    row_group_bytes : int, default 256 MiB
+        The size of a row group, measured in bytes of values before encoding. Larger batches are
+        split, but not into parts of fewer than 64 rows.
+    num_buckets : int, default 100
+        The number of buckets. Columns are sorted by name and divided into this many buckets. To
+        read one column of a monolithic bucket, a reader decompresses the whole bucket.
+    array_layout : {"columns", "block"}, default "columns"
+        How lists of scalars are stored: as a column of lengths and a column of elements, or as an
+        array data block, as in Kudu, of at most 65,535 elements per list. The Apache reader does
+        not support blocks and rejects files that contain them.
+    use_threads : bool, default True
+        Whether to encode buckets on all cores. The file is the same either way.
+    page_size_threshold : int, optional
+        Compatibility: the layout rule of the Apache writer, which uses 32,768. A bucket whose
+        columns have at least this many bytes on average stores each column as a page, so that it
+        can be read on its own. By default each bucket gets the layout that costs less on disk and
+        in projected reads.
+    max_dict_entries : int, default 255
+        Compatibility: the maximum number of distinct values in a dictionary.
+    max_dict_total_bytes : int, default 32,768
+        Compatibility: the maximum number of bytes in a dictionary.
+    checksum : bool, default True
+        Compatibility: whether compressed blocks contain zstd checksums, which every reader
+        verifies.
+    annex : bool, default True
+        Compatibility: whether the file has an annex, which other readers skip. It contains
+        checksums of the index and the footer, schema and field metadata, extension types and the
+        name of the writer.
 
     Examples
     --------
@@ -131,67 +133,42 @@ class MosaicWriter:
     [1, 2, 3]
     """
 
+    @accepts_options
     def __init__(
         self,
         where: Writable,
         schema: pa.Schema,
         *,
-        compression: str | None = "zstd",
-        compression_level: int | None = None,
-        checksum: bool = True,
-        annex: bool = True,
-        write_statistics: bool | Sequence[str] = False,
-        use_dictionary: bool | Sequence[str] = True,
-        row_group_size: int | None = None,
-        row_group_bytes: int = DEFAULT_ROW_GROUP_BYTES,
-        num_buckets: int = DEFAULT_NUM_BUCKETS,
-        page_size_threshold: int | None = None,
-        max_dict_entries: int = DEFAULT_MAX_DICT_ENTRIES,
-        max_dict_total_bytes: int = DEFAULT_MAX_DICT_BYTES,
-        array_layout: str = "columns",
-        use_threads: bool = True,
         filesystem: object = None,
+        **options: Unpack[WriteOptions],
     ) -> None:
         self._closed = True  # until everything below has succeeded
         self._failed = False
         self.schema = schema
-        self._compression = _compression(compression)
-        _require(num_buckets >= 1, "num_buckets must be at least 1")
-        _require(row_group_bytes >= 0, "row_group_bytes must not be negative")
-        _require(row_group_size is None or row_group_size >= 1, "row_group_size must be at least 1")
-        _require(
-            page_size_threshold is None or page_size_threshold >= 0,
-            "page_size_threshold must not be negative",
-        )
-        _require(max_dict_entries >= 0, "max_dict_entries must not be negative")
-        _require(max_dict_total_bytes >= 0, "max_dict_total_bytes must not be negative")
-        _require(
-            compression_level is None or -131072 <= compression_level <= 22,
-            "compression_level must be -131072 to 22",
-        )
-        _require(
-            array_layout in ("columns", "block"),
-            f"array_layout is 'columns' or 'block', not {array_layout!r}",
-        )
-        self._level = DEFAULT_LEVEL if compression_level is None else compression_level
-        self._schema_level = (
-            DEFAULT_SCHEMA_LEVEL if compression_level is None else compression_level
-        )
-        self._checksum = checksum
-        self._annex = annex
-        self._max_rows = row_group_size
-        self._row_group_bytes = row_group_bytes
-        self._page_size_threshold = page_size_threshold
-        self._max_dict_entries = max_dict_entries
-        self._max_dict_bytes = max_dict_total_bytes
-        self._use_threads = use_threads
+        chosen = completed(options, MosaicWriter)
+        is_compressed = chosen["compression"] == "zstd"
+        self._compression = Compression.ZSTD if is_compressed else Compression.NONE
+        level = chosen["compression_level"]
+        self._level = DEFAULT_LEVEL if level is None else level
+        self._schema_level = DEFAULT_SCHEMA_LEVEL if level is None else level
+        self._checksum = chosen["checksum"]
+        self._annex = annex = chosen["annex"]
+        self._max_rows = chosen["row_group_size"]
+        self._row_group_bytes = chosen["row_group_bytes"]
+        self._page_size_threshold = chosen["page_size_threshold"]
+        self._max_dict_entries = chosen["max_dict_entries"]
+        self._max_dict_bytes = chosen["max_dict_total_bytes"]
+        self._use_threads = chosen["use_threads"]
 
         self._stored = stored_schema(schema)
         # A schema that is stored as it is has nothing attached: ten thousand fields need no look.
         as_it_is = self._stored is schema
         self._attached = None if as_it_is or not annex else attached.encode(schema)
         self._conformer = Conformer(self._stored)
-        self._block = SchemaBlock.from_arrow(self._stored, num_buckets, array_layout == "block")
+        self._block = SchemaBlock.from_arrow(
+            self._stored, chosen["num_buckets"], chosen["array_layout"] == "block"
+        )
+        write_statistics = chosen["write_statistics"]
         self._statistics = self._named("write_statistics", write_statistics)
         for position in self._statistics:
             column_type = self._block.column_type(position)
@@ -203,7 +180,7 @@ class MosaicWriter:
         self._statistics = [
             p for p in self._statistics if self._block.column_type(p).has_statistics
         ]
-        dictionary = set(self._named("use_dictionary", use_dictionary))
+        dictionary = set(self._named("use_dictionary", chosen["use_dictionary"]))
         self._plan(dictionary)
 
         self._pending: list[_Pending] = []
@@ -221,8 +198,6 @@ class MosaicWriter:
         """Sorted positions of the columns that an option names."""
         if isinstance(names, bool):
             return list(range(self._block.num_columns)) if names else []
-        if isinstance(names, str):
-            raise TypeError(f"{option} takes a list of names, not one name")
         positions = []
         for name in names:
             position = self._block.find(name)
@@ -536,16 +511,3 @@ class MosaicWriter:
             self.close()
         else:
             self.abandon()
-
-
-def _require(condition: bool, message: str) -> None:
-    if not condition:
-        raise ValueError(message)
-
-
-def _compression(name: str | None) -> Compression:
-    names = {None: Compression.NONE, "none": Compression.NONE, "zstd": Compression.ZSTD}
-    key = name.lower() if isinstance(name, str) else name
-    if key not in names:
-        raise ValueError(f"compression {name!r}; the format has 'zstd' and 'none'")
-    return names[key]

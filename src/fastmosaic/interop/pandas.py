@@ -19,7 +19,7 @@ import os
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, Unpack
 
 import pyarrow as pa
 from pyarrow import types
@@ -27,6 +27,7 @@ from pyarrow import types
 from ..dataset.discovery import is_many
 from ..dataset.fileset import FileSet, Partitioning
 from ..errors import CorruptFileError, MosaicError, SchemaMismatchError, UnsupportedError
+from ..file.options import WriteOptions, accepts_options, check_names
 from ..file.reader import MosaicFile, Readable, unique
 from ..file.scan import located
 from ..file.writer import MosaicWriter, Writable
@@ -129,8 +130,14 @@ def read_pandas(
     return _frame(table, description, of_arrow, is_whole, use_threads, types_mapper)
 
 
+@accepts_options
 def write_pandas(
-    df: pd.DataFrame, where: Writable, *, index: bool | None = None, **options: Any
+    df: pd.DataFrame,
+    where: Writable,
+    *,
+    index: bool | None = None,
+    filesystem: object = None,
+    **options: Unpack[WriteOptions],
 ) -> None:
     """Write a frame of pandas as a Mosaic file, so that `read_pandas` gives it back.
 
@@ -141,8 +148,10 @@ def write_pandas(
     index : bool, optional
         Whether the index is stored as columns. By default it is, but for one that is only a range:
         of that the file has its start, end and step. False leaves the index out.
+    filesystem : pyarrow or fsspec filesystem, optional
+        The filesystem of the path `where`.
     **options
-        As in `write_table`.
+        The options of `MosaicWriter`.
 
     Examples
     --------
@@ -153,6 +162,7 @@ def write_pandas(
     >>> fm.read_pandas(sink.getvalue())["size"].max()
     'l'
     """
+    check_names(options, write_pandas)
     pd = _import_pandas()
     if not isinstance(df, pd.DataFrame):
         raise TypeError(f"expected a pandas.DataFrame, not an object of type {type(df).__name__}")
@@ -177,7 +187,7 @@ def write_pandas(
         metadata[_TYPES] = _encode_types(table.select(typed), unnamed)
     if table.num_columns:  # Arrow forgets how many rows there are in a table without columns
         table = table.replace_schema_metadata(metadata)
-    with MosaicWriter(where, table.schema, **options) as writer:
+    with MosaicWriter(where, table.schema, filesystem=filesystem, **options) as writer:
         writer.write_table(table)
 
 
