@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := pyproject.toml $(wildcard src/fastmosaic/format/*.pyx src/fastmosaic/format/*.pxd)
 
-.PHONY: demo test test-all docs lint format bench bench-files bench-datasets bench-spark clean
+.PHONY: demo test wheel test-all docs lint format bench bench-files bench-datasets bench-spark clean
 
 # Made anew whenever a kernel or a dependency changes.
 $(VENV)/ready: $(SOURCES)
@@ -43,6 +43,11 @@ bench: bench-files bench-datasets bench-spark
 bench-files bench-datasets bench-spark: $(VENV)/ready
 	$(BIN)/pip install --quiet --group bench
 	$(BIN)/python -m $(patsubst bench.files,bench,$(subst -,.,$@)) $(ARGS)
+
+# Builds dist/*.tar.gz and dist/*.whl, and tries the wheel in an empty environment without a compiler.
+wheel: $(VENV)/ready
+	$(BIN)/pip install --quiet --group release
+	scripts/wheel.sh $(VENV)
 
 clean:
 	rm -rf $(VENV) build src/*.egg-info

@@ -1,0 +1,44 @@
+"""Check what is in a wheel: stripped kernels for abi3 and the types, but no sources of kernels."""
+
+import re
+import sys
+import zipfile
+from pathlib import PurePath
+
+ALLOWED = {".py", ".pyi", ".so", ""}
+REQUIRED = ["fastmosaic/py.typed", "fastmosaic/format/_decode.pyi", "pyspark_mosaic/__init__.py"]
+
+
+def problems(path: str) -> list[str]:
+    """Return what is wrong with the wheel at `path`, one line each."""
+    found = []
+    if not re.search(r"-cp311-abi3-manylinux\S*\.whl$", path):
+        found.append(f"{path}: expected a name like fastmosaic-…-cp311-abi3-manylinux….whl")
+    with zipfile.ZipFile(path) as wheel:
+        members = [
+            name
+            for name in wheel.namelist()
+            if not name.endswith("/") and ".dist-info/" not in name
+        ]
+        kernels = [name for name in members if name.endswith(".so")]
+        found += [f"{name} is missing" for name in REQUIRED if name not in members]
+        found += [
+            f"{name} does not belong in a wheel"
+            for name in members
+            if PurePath(name).suffix not in ALLOWED and not name.endswith("py.typed")
+        ]
+        for name in kernels:
+            if not name.endswith(".abi3.so"):
+                found.append(f"{name} is not built for the stable ABI")
+            if b".debug_info" in wheel.read(name):
+                found.append(f"{name} contains debug information")
+        stubs = {name.removesuffix(".pyi") for name in members if name.endswith(".pyi")}
+        found += [f"{stub}.pyi has no kernel" for stub in stubs if f"{stub}.abi3.so" not in kernels]
+        size = sum(wheel.getinfo(name).file_size for name in kernels)
+    print(f"{path}: {len(members)} files; the {len(kernels)} kernels take {size:,} bytes")
+    return found
+
+
+if __name__ == "__main__":
+    found = [problem for path in sys.argv[1:] for problem in problems(path)]
+    sys.exit("\n".join(found) or None)
