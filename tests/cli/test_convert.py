@@ -263,7 +263,7 @@ def test_types_are_cast_without_loss(tmp_path, capsys):
     assert read_by_paimon(tmp_path / "out.mosaic") == pa.table({"id": pa.array([1, 2], pa.int8())})
     pq.write_table(pa.table({"id": pa.array([1, 1 << 60])}), tmp_path / "in.parquet")
     assert main([*words, "--overwrite", "--type", "id=int8"]) == 2
-    assert "column 'id' is int64 and cannot be made int8 without loss" in capsys.readouterr().err
+    assert "column 'id': cannot convert int64 to int8 without loss" in capsys.readouterr().err
     assert read_by_paimon(tmp_path / "out.mosaic").num_rows == 2
 
 

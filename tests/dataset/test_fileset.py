@@ -281,7 +281,7 @@ def test_nulls_where_the_given_schema_has_none(tmp_path, stored, type, values):
 def test_a_missing_column_where_the_given_schema_has_no_null(tmp_path):
     write(tmp_path, {"a": pa.table({"y": [1]})})
     dataset = MosaicDataset(tmp_path, schema=pa.schema([pa.field("x", pa.int8(), False)]))
-    with pytest.raises(SchemaMismatchError, match="/a: column 'x' has nulls"):
+    with pytest.raises(SchemaMismatchError, match="/a: column 'x' contains a null"):
         dataset.read()
 
 
@@ -298,7 +298,7 @@ def test_a_given_schema_decides_on_partitions(tmp_path):
     required = pa.schema([pa.field("k", pa.string(), False)])
     assert fm.read_table(tmp_path, schema=required)["k"].to_pylist() == ["01", "02"]
     write(tmp_path, {"k=__HIVE_DEFAULT_PARTITION__/day=2024-01-03/f": pa.table({"x": [3]})})
-    with pytest.raises(SchemaMismatchError, match="column 'k' has nulls"):
+    with pytest.raises(SchemaMismatchError, match="column 'k' contains a null"):
         fm.read_table(tmp_path, schema=required)
 
 
@@ -324,7 +324,7 @@ def test_a_schema_must_be_one(tmp_path):
     write(tmp_path, {"a": pa.table({"x": [1]})})
     with pytest.raises(TypeError, match=r"schema is a pyarrow\.Schema, not a dict"):
         MosaicDataset(tmp_path, schema={"x": pa.int64()})
-    with pytest.raises(ValueError, match="two columns of one name"):
+    with pytest.raises(ValueError, match="contains column 'x' more than once"):
         MosaicDataset(tmp_path, schema=pa.schema([("x", pa.int8()), ("x", pa.int8())]))
 
 
@@ -341,10 +341,10 @@ def test_equal_files_need_no_union(tmp_path):
 @pytest.mark.parametrize(
     ("other", "message"),
     [
-        ({"x": ints(1)}, "/a has a column 'y', .*/b has none"),
-        ({"x": ints(1), "y": ints(1), "z": ints(1)}, "/b has a column 'z', .*/a has none"),
+        ({"x": ints(1)}, "/a has a column 'y', .*/b does not"),
+        ({"x": ints(1), "y": ints(1), "z": ints(1)}, "/b has a column 'z', .*/a does not"),
         ({"x": ints(1), "y": ints(1, type=pa.int8())}, "'y' is int64 in .*/a and int8 in .*/b"),
-        ({"y": ints(1), "x": ints(1)}, "/a and .*/b have the same columns in another order"),
+        ({"y": ints(1), "x": ints(1)}, "/a and .*/b have the same columns in a different order"),
     ],
 )
 def test_unequal_files_without_a_union(tmp_path, other, message):

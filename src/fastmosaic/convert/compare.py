@@ -11,8 +11,8 @@ from pyarrow import types
 
 from ..errors import UnsupportedError
 from ..format.types import storage_type
-from ..schemas.union import widened
-from ..schemas.uniting import Fitting
+from ..schemas.fit import Fits
+from ..schemas.widen import widened
 from .inputs import Input
 
 _NUM_SHOWN: Final = 3  # rows of a column that differs
@@ -165,10 +165,10 @@ class Rows:
     def _batches(
         self, source: Input, side: int, advance: Callable[[int], object]
     ) -> Iterator[pa.RecordBatch]:
-        fitting = Fitting(self._schema, drops=False)
+        fits = Fits(self._schema, advice="")
         for batch in source.batches(self._schema.names, None, advance):
             self.counts[side] += batch.num_rows
-            yield from fitting.fit(batch)
+            yield from fits(batch)
 
     def _compare(self, start: int, one: pa.RecordBatch, other: pa.RecordBatch) -> None:
         for name, a, b in zip(self._schema.names, one.columns, other.columns, strict=True):

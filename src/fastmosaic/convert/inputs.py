@@ -25,7 +25,8 @@ from ..errors import ColumnNotFoundError, CorruptFileError, MosaicError, SchemaM
 from ..file.reader import one_batch
 from ..query.filters import filter_table
 from ..query.selection import GLOB, selected, split_names
-from ..schemas.uniting import Fitting, unite
+from ..schemas.fit import Fits
+from ..schemas.widen import unite
 from ..storage.location import as_arrow
 from . import read as formats, text
 from .text import DEFAULT_DIALECT, Dialect
@@ -378,8 +379,8 @@ class _Others(Input):
         first = distinct[0][0]
         if len(distinct) == 1:
             return pa.schema([*first, *self._partitions], first.metadata)
-        advice = "--type can say which it shall be" if self.format == "csv" else "convert one first"
-        united = unite(distinct, is_text=self.format in formats.TEXT, advice=advice)
+        advice = "use --type to choose one" if self.format == "csv" else "convert one first"
+        united = unite(distinct, advice=advice)
         is_agreed = all(schema.metadata == first.metadata for schema, _ in distinct)
         return pa.schema([*united, *self._partitions], first.metadata if is_agreed else None)
 
@@ -408,7 +409,7 @@ class _Others(Input):
         inside = pa.schema(fields, self._schema.metadata)
         for one in self.files:
             own = self._own[one.name]
-            fitting = Fitting(inside, drops=True)
+            fits = Fits(inside, drop=True)
             schema = pa.schema([self.field(name) for name in own.names])
             chosen = [name for name in inside.names if own.get_field_index(name) >= 0]
             # Of JSON, no field may be left out unless it is known.
@@ -424,7 +425,7 @@ class _Others(Input):
                     use_threads=True,
                     advance=advance,
                 ):
-                    for part in fitting.fit(batch):
+                    for part in fits(batch):
                         yield _finished(self._with_keys(part, one, wanted), expression, result)
 
     def _with_keys(

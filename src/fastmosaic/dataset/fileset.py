@@ -25,7 +25,9 @@ from ..format.schema import SchemaBlock
 from ..format.user_schema import Attached, agreed
 from ..format.wire import Compression
 from ..query import filters as filtering
-from ..schemas.union import Columns, Fitting, Fixed, Union, check_equal, widened
+from ..schemas.fit import Fits
+from ..schemas.union import DatasetSchema, Fixed, Union
+from ..schemas.widen import check_same, widened
 from ..storage.source import Source, open_source
 from ..threads import REMOTE_THREADS, map_in_order, num_threads
 from .discovery import Found, discover
@@ -97,11 +99,10 @@ class File:
         """Its bytes, when it was opened."""
         return self._size
 
-    def scan(
-        self, fitting: Fitting, groups: Sequence[int], use_threads: bool
-    ) -> list[pa.RecordBatch]:
+    def scan(self, fits: Fits, groups: Sequence[int], use_threads: bool) -> list[pa.RecordBatch]:
         """Columns of row groups, as batches of the data set."""
         metadata = self.metadata
+        fit = fits.of_block(metadata.schema_block)
         source = self._open()
         try:
             if source.size != self._size:
@@ -109,12 +110,10 @@ class File:
                     f"{self.name} has {source.size} bytes, but had {self._size} when the data set "
                     "was opened; open it again"
                 )
-            batches = Scanner(source, metadata).read(
-                fitting.positions, fitting.schema, groups, use_threads
-            )
+            batches = Scanner(source, metadata).read(fit.positions, fit.source, groups, use_threads)
         finally:
             self._release(source)
-        return [fitting.fit(batch, self.values, self.name) for batch in batches]
+        return [part for batch in batches for part in fit(batch, self.values, self.name)]
 
     def _open(self) -> Source:
         if self._source is not None:
@@ -219,14 +218,19 @@ class FileSet:
         if skip_corrupt:
             self.files = _readable(self.files)
         self._blocks: dict[SchemaBlock, str] = {}  # each with the name of a file that has it
-        self.columns: Columns
+        self.columns: DatasetSchema
         self.attached: Attached | None = None
         if schema is not None:
             self.columns = Fixed(schema)
         else:
             self._open(self.files)
             if not unify:
-                check_equal(self._blocks)
+                schemas_and_files = [
+                    (block.to_arrow(), name) for block, name in self._blocks.items()
+                ]
+                check_same(
+                    schemas_and_files, exact=True, advice="pass unify=True to read their union"
+                )
             self.columns = Union(self._blocks, self.partitions)
             self.attached = agreed(_message(file.metadata) for file in self.files)
 
@@ -383,12 +387,12 @@ class FileSet:
     def _read(
         self, query: Query, plan: Iterable[tuple[File, list[int]]], use_threads: bool
     ) -> pa.Table:
-        fittings = self._fittings(query)
-        pieces = [Piece(file, groups, _size(file, fittings(file), groups)) for file, groups in plan]
+        fits = self._fits(query)
+        pieces = [Piece(file, groups, _size(file, fits, groups)) for file, groups in plan]
         tables: list[pa.Table] = []
         held: list[pa.RecordBatch] = []
         size = 0
-        for piece, batches in zip(pieces, self._scan(fittings, pieces, use_threads), strict=True):
+        for piece, batches in zip(pieces, self._scan(fits, pieces, use_threads), strict=True):
             held += batches
             size += piece.size
             if query.expression is not None and size >= WINDOW_BYTES:
@@ -412,11 +416,11 @@ class FileSet:
             yield _joined(held)
 
     def _row_groups(self, query: Query, use_threads: bool) -> Iterator[pa.RecordBatch]:
-        fittings = self._fittings(query)
+        fits = self._fits(query)
         plan = self.plan(query)
         local = all(file.is_local for file, _ in plan)
         limit = WINDOW_BYTES // (num_threads() if local else REMOTE_THREADS)
-        for batches in self._scan(fittings, list(windows(plan, fittings, limit)), use_threads):
+        for batches in self._scan(fits, list(windows(plan, fits, limit)), use_threads):
             yield from batches
 
     def iter_batches(
@@ -480,11 +484,11 @@ class FileSet:
         batches = self.iter_batches(self.query([], filters), 1 << 62, use_threads)
         return sum(batch.num_rows for batch in batches)
 
-    def _fittings(self, query: Query) -> Fittings:
-        return Fittings(query.schema, self.partitions)
+    def _fits(self, query: Query) -> Fits:
+        return Fits(query.schema, self.partitions)
 
     def _scan(
-        self, fittings: Fittings, pieces: Sequence[Piece], use_threads: bool
+        self, fits: Fits, pieces: Sequence[Piece], use_threads: bool
     ) -> Iterator[list[pa.RecordBatch]]:
         """The batches of each piece, in order."""
         threads = num_threads()
@@ -498,7 +502,7 @@ class FileSet:
             within = False
 
         def scan(piece: Piece) -> list[pa.RecordBatch]:
-            return piece.file.scan(fittings(piece.file), piece.groups, within)
+            return piece.file.scan(fits, piece.groups, within)
 
         return map_in_order(scan, pieces, across, purpose="files", threads=threads)
 
@@ -526,22 +530,6 @@ def _message(metadata: FileMetaData) -> bytes | None:
     return None if metadata.annex is None else metadata.annex.attached
 
 
-class Fittings:
-    """The fitting of each schema block, made once."""
-
-    def __init__(self, schema: pa.Schema, partitions: pa.Schema) -> None:
-        self._schema = schema
-        self._partitions = partitions
-        self._made: dict[SchemaBlock, Fitting] = {}
-
-    def __call__(self, file: File) -> Fitting:
-        block = file.metadata.schema_block
-        fitting = self._made.get(block)
-        if fitting is None:
-            fitting = self._made[block] = Fitting(block, self._schema, self._partitions)
-        return fitting
-
-
 def _matching_rows(table: pa.Table, expression: Any) -> list[int]:
     """The numbers of the rows for which `expression` is true."""
     name = "#".join(table.column_names) + "#"  # which no column has
@@ -556,8 +544,9 @@ def _constant(field: pa.Field, value: pa.Scalar, num_rows: int) -> filtering.Sta
     return field, num_rows, num_rows, None, None
 
 
-def _size(file: File, fitting: Fitting, groups: Iterable[int]) -> int:
-    return sum(file.metadata.projected_bytes(group, fitting.positions) for group in groups)
+def _size(file: File, fits: Fits, groups: Iterable[int]) -> int:
+    positions = fits.of_block(file.metadata.schema_block).positions
+    return sum(file.metadata.projected_bytes(group, positions) for group in groups)
 
 
 def _joined(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
@@ -568,16 +557,14 @@ def _joined(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
     return pa.concat_batches(batches)
 
 
-def windows(
-    plan: Iterable[tuple[File, list[int]]], fittings: Fittings, limit: int
-) -> Iterator[Piece]:
+def windows(plan: Iterable[tuple[File, list[int]]], fits: Fits, limit: int) -> Iterator[Piece]:
     """Pieces of at least one row group, that end where they come to so many bytes."""
     for file, groups in plan:
         window: list[int] = []
         size = 0
         for group in groups:
             window.append(group)
-            size += _size(file, fittings(file), [group])
+            size += _size(file, fits, [group])
             if size >= limit:
                 yield Piece(file, window, size)
                 window, size = [], 0

@@ -13,9 +13,10 @@ import pyarrow as pa
 
 from ..file.stored import Encoding, StoredColumn, stored_columns
 from ..format.schema import SchemaBlock
+from ..schemas.fit import Fits
 from ..storage.source import open_source
 from . import distinct as sketches
-from .fileset import File, Fittings
+from .fileset import File
 
 # Up to so many different values are counted exactly.
 DISTINCT_EXACT: Final = 255
@@ -69,7 +70,7 @@ class Profiler:
     def __init__(self, schema: pa.Schema, partitions: pa.Schema) -> None:
         self._schema = schema
         self._columns = [_Column(field) for field in schema]
-        self._fittings = Fittings(schema, partitions)
+        self._fits = Fits(schema, partitions)
         self._places: dict[SchemaBlock, dict[int, int]] = {}
         self._num_rows = 0
         self._held: list[pa.RecordBatch] = []
@@ -82,7 +83,7 @@ class Profiler:
             source.name = file.name
             for stored in stored_columns(source, file.metadata, group, places):
                 self._columns[places[stored.position]].add_stored(stored)
-        for batch in file.scan(self._fittings(file), [group], use_threads):
+        for batch in file.scan(self._fits, [group], use_threads):
             self._held.append(batch)
             self._held_bytes += batch.get_total_buffer_size()
         if self._held_bytes >= _MAX_HELD_BYTES:

@@ -14,8 +14,9 @@ import pyarrow as pa
 
 from ..format.metadata import FileMetaData, Footer
 from ..format.schema import SchemaBlock
+from ..schemas.fit import Fits
 from .discovery import Found
-from .fileset import File, FileSet, Fittings, Query, Schemas, windows
+from .fileset import File, FileSet, Query, Schemas, windows
 
 # Opening another file costs about as much as reading so many bytes of it.
 OPEN_COST_BYTES: Final = 1 << 20
@@ -60,12 +61,12 @@ class Scan:
 
     def read(self, split: Split, *, use_threads: bool = False) -> Iterator[pa.RecordBatch]:
         """The rows of a split; memory stays bounded."""
-        fittings = Fittings(self.schema, self._partitions)
+        fits = Fits(self.schema, self._partitions)
         for part in split.parts:
             metadata = FileMetaData(part.footer, self._blocks[part.block], part.index)
             file = File(part.found, part.values, Schemas(), (metadata, part.file_size))
-            for piece in windows([(file, list(part.groups))], fittings, WINDOW_BYTES):
-                yield from file.scan(fittings(file), piece.groups, use_threads)
+            for piece in windows([(file, list(part.groups))], fits, WINDOW_BYTES):
+                yield from file.scan(fits, piece.groups, use_threads)
 
 
 def share_out(
@@ -75,10 +76,16 @@ def share_out(
 
     They are smaller, if that makes as many as `min_splits`. A row group is never cut.
     """
-    fittings = Fittings(query.schema, files.partitions)
+    fits = Fits(query.schema, files.partitions)
     blocks: dict[SchemaBlock, int] = {}
     wanted = [
-        (file, group, file.metadata.projected_bytes(group, fittings(file).positions))
+        (
+            file,
+            group,
+            file.metadata.projected_bytes(
+                group, fits.of_block(file.metadata.schema_block).positions
+            ),
+        )
         for file, groups in files.plan(query)
         for group in groups
     ]

@@ -15,7 +15,7 @@ import pyarrow as pa
 from ..file.layout import MIN_ARROW_BYTES
 from ..file.options import OPTIONS, WriteOptions, accepts_options, check_names
 from ..file.writer import MosaicWriter
-from ..schemas.conform import MAX_CONVERTED_BYTES, Conformer, stored_schema
+from ..schemas.fit import MAX_CONVERTED_BYTES, Fits, stored_schema
 from ..storage.staging import SUFFIX, Staging, check_existing
 from .hive_split import Partition, Splitter
 
@@ -165,8 +165,8 @@ def write_dataset(
         return MosaicWriter(where, of_files, filesystem=place, **options)
 
     open_writer(pa.BufferOutputStream()).abandon()  # wrong options raise before anything is made
-    conformer = Conformer(stored)
-    conformer.check(first)
+    fits = Fits(stored, exact=True, advice="")
+    fits.of(first)  # raises if the data cannot fit
     is_begun = isinstance(base_dir, Staging)
     staging = base_dir if is_begun else Staging.begin(base_dir, filesystem, existing)
     files = _Files(
@@ -179,8 +179,8 @@ def write_dataset(
         max_waiting=max(row_group_bytes, MIN_ARROW_BYTES),
     )
     try:
-        for batch in _batches(items, conformer):
-            for part in conformer.conform(batch):
+        for batch in _batches(items, fits):
+            for part in fits(batch):
                 files.add(part)
             if progress is not None:
                 progress(files.progress())
@@ -229,10 +229,10 @@ def _items(data: Any, schema: pa.Schema | None) -> tuple[pa.Schema, Iterable[Any
     return schema, []
 
 
-def _batches(items: Iterable[Any], conformer: Conformer) -> Iterator[pa.RecordBatch]:
+def _batches(items: Iterable[Any], fits: Fits) -> Iterator[pa.RecordBatch]:
     for item in items:
         if not _checked(item).num_rows:
-            conformer.check(item.schema)  # there may be no batch that would not fit
+            fits.of(item.schema)  # there may be no batch that would not fit
         yield from item.to_batches() if isinstance(item, pa.Table) else [item]
 
 

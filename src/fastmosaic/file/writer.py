@@ -25,7 +25,7 @@ from ..format.schema import SchemaBlock
 from ..format.statistics import measure
 from ..format.types import Kind
 from ..format.wire import Compression, compress
-from ..schemas.conform import Conformer, stored_schema
+from ..schemas.fit import Fits, stored_schema
 from ..storage.sink import open_sink
 from ..threads import map_in_order
 from ..version import __version__
@@ -164,7 +164,7 @@ class MosaicWriter:
         # A schema that is stored as it is has nothing attached: ten thousand fields need no look.
         as_it_is = self._stored is schema
         self._attached = None if as_it_is or not annex else attached.encode(schema)
-        self._conformer = Conformer(self._stored)
+        self._fits = Fits(self._stored, exact=True, advice="")
         self._block = SchemaBlock.from_arrow(
             self._stored, chosen["num_buckets"], chosen["array_layout"] == "block"
         )
@@ -254,14 +254,14 @@ class MosaicWriter:
     def write_table(self, table: pa.Table) -> None:
         """Write the batches of a table."""
         self._check_open()
-        self._conformer.check(table.schema)
+        self._fits.of(table.schema)  # there may be no batch that would not fit
         for batch in table.to_batches():
             self.write_batch(batch)
 
     def write_batch(self, batch: pa.RecordBatch) -> None:
         """Write a record batch; its columns are matched by name."""
         self._check_open()
-        for part in list(self._conformer.conform(batch)):
+        for part in list(self._fits(batch)):
             with self._abandoning():
                 for piece in self._pieces(part):
                     self._append(self._prepare(piece))

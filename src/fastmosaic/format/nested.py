@@ -117,19 +117,28 @@ def flatten(array: pa.Array, column_type: ColumnType) -> list[pa.Array]:
     return flat
 
 
-def check_nulls(array: pa.Array, column_type: ColumnType) -> None:
-    """Raise `SchemaMismatchError` if there is a null where the type allows none, at any depth."""
-    if array.null_count and not column_type.nullable:
-        raise SchemaMismatchError(f"{array.null_count} nulls where the schema allows none")
-    if _is_strict_inside(column_type):
-        for child, child_type in zip(_inner(array), column_type.children, strict=True):
-            check_nulls(child, child_type)
+def check_nulls(array: pa.Array, field: pa.Field) -> None:
+    """Raise `SchemaMismatchError` if there is a null where the field allows none, at any depth."""
+    if array.null_count and not field.nullable:
+        nulls = "a null" if array.null_count == 1 else f"{array.null_count} nulls"
+        raise SchemaMismatchError(f"contains {nulls} where the schema allows none")
+    inside = _inside(field)
+    if inside is not None and forbids_nulls(inside):
+        check_nulls(_inner(array)[-1], inside)
 
 
-def _is_strict_inside(column_type: ColumnType) -> bool:
-    """Whether some element or value may not be null; Arrow itself sees to it that keys are not."""
-    inside = column_type.children[-1:]
-    return any(not child.nullable or _is_strict_inside(child) for child in inside)
+def forbids_nulls(field: pa.Field) -> bool:
+    """Whether the field, or something inside it, must not be null."""
+    inside = _inside(field)
+    return not field.nullable or (inside is not None and forbids_nulls(inside))
+
+
+def _inside(field: pa.Field) -> pa.Field | None:
+    """The elements of a list, or the values of a map; Arrow ensures that no key is null."""
+    type = field.type
+    if not arrow_types.is_nested(type):
+        return None
+    return type.item_field if arrow_types.is_map(type) else getattr(type, "value_field", None)
 
 
 def _inner(array: pa.Array) -> list[pa.Array]:

@@ -1,6 +1,6 @@
-"""Widening types, unions of schemas, fitting a batch to a schema.
+"""Schemas of files that belong together: common types, unions, fitting batches to a schema.
 
-conform   Batches made to fit the schema of a file: columns by name, types that the format has
-union     The columns of many files as one schema: the union, with types that hold every value
-uniting   Files of any format as one table: one schema for all, and batches made to fit it
+fit     Convert record batches from one schema to another
+union   One schema for the files of a dataset
+widen   Types that hold the values of two types, and schemas that hold those of many files
 """

@@ -23,7 +23,7 @@ from ...convert.write import check_options, open_target, schema_for
 from ...dataset.write import write_dataset
 from ...errors import UnsupportedError
 from ...query.selection import split_names
-from ...schemas.uniting import Fitting
+from ...schemas.fit import Fits
 from ...storage.location import as_arrow, locate
 from ..arguments import Commands, add_columns, add_command, add_json, add_where, positive
 from ..exit import OK, size
@@ -366,10 +366,10 @@ class _Counted:
         self.num_rows = 0
 
     def read(self, advance: Any) -> Generator[pa.RecordBatch]:
-        fitting = Fitting(self._schema, drops=False)
+        fits = Fits(self._schema, advice="use --type to choose another type")
         with closing(self._source.batches(self._columns, self._where, advance)) as batches:
             for batch in batches:
-                for part in fitting.fit(batch):
+                for part in fits(batch):
                     self.num_rows += part.num_rows
                     if part.num_rows:
                         yield part

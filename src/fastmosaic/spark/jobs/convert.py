@@ -16,8 +16,8 @@ from ...convert.write import check_options
 from ...dataset.discovery import Found, discover
 from ...dataset.hive import directory, resolve
 from ...errors import ColumnNotFoundError, CorruptFileError, SchemaMismatchError, UnsupportedError
-from ...schemas.conform import stored_schema
-from ...schemas.uniting import check_same, unite
+from ...schemas.fit import stored_schema
+from ...schemas.widen import check_same, unite
 from ...storage.staging import Staging
 from .report import ConvertReport, Failure
 from .rewrite import Item, Piece, Rewrite, SortKeys, clear_stale, finished, pack, records_of
@@ -278,12 +278,10 @@ def _target_schema(
     for one in inspected:
         distinct.setdefault(one.schema, one.source.found.name)
     # A column without a value has a type only where another file gives it one.
-    united = unite(
-        [(_stored(schema), file) for schema, file in distinct.items()],
-        is_text=inspected[0].source.format in formats.TEXT,
-    )
+    schemas = [(_stored(schema), file) for schema, file in distinct.items()]
+    united = unite(schemas)
     if not unify:
-        check_same([(_stored(schema), file) for schema, file in distinct.items()])
+        check_same(schemas, advice="pass unify=True to convert them to their union")
     return stored_schema(united)
 
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 from ...convert import read as formats
 from ...convert.write import Target, open_target
 from ...dataset.discovery import Found
-from ...schemas.uniting import Fitting
+from ...schemas.fit import Fits
 from ...storage.location import as_arrow
 from ...storage.staging import Staging
 from .run import BadFile, Records, Result, blaming
@@ -92,9 +92,9 @@ class Rewrite:
                 }
 
     def _batches(self, piece: Piece) -> Iterator[pa.RecordBatch]:
-        fitting = Fitting(self.schema, self.drops)
+        fits = Fits(self.schema, drop=self.drops)
         for batch in formats.batches(piece.found, piece.format, piece.groups, self.schema):
-            yield from fitting.fit(batch)
+            yield from fits(batch)
 
 
 class _Output:

@@ -9,7 +9,7 @@ import pyarrow as pa
 from pyarrow import types
 
 from ...dataset.fileset import File, FileSet, Query
-from ...schemas.union import widened
+from ...schemas.widen import widened
 
 __all__ = ["Aggregate", "answer"]
 

@@ -19,10 +19,11 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 from pyarrow import types
 
-from ...dataset.fileset import File, FileSet, Fittings, Partitioning, Query
+from ...dataset.fileset import File, FileSet, Partitioning, Query
 from ...dataset.tasks import Scan, Split, share_out
 from ...errors import UnsupportedError
 from ...query.selection import selected
+from ...schemas.fit import Fits
 from ...schemas.union import Fixed
 from ..schemas import arrow_for_spark, from_spark, to_spark
 from ..sessions import check, has_jvm
@@ -238,7 +239,7 @@ class Relation:
         max_bytes, min_splits = self._jvm.split_sizes()
         scan, splits = share_out(self.files, query, max_bytes=max_bytes, min_splits=min_splits)
         if limit is not None:
-            splits = _first(splits, limit, self.files, Fittings(schema, self.files.partitions))
+            splits = _first(splits, limit, self.files, Fits(schema, self.files.partitions))
         filters = tuple(str(one) for one in predicates if one is not None)
         report = self._report(len(schema), splits, filters, limit)
         _recent.append(report)
@@ -334,9 +335,7 @@ def _has_no_width(type: pa.DataType) -> bool:
     return types.is_nested(type) or types.is_string(type) or types.is_binary(type)
 
 
-def _first(
-    splits: Sequence[Split], num_rows: int, files: FileSet, fittings: Fittings
-) -> list[Split]:
+def _first(splits: Sequence[Split], num_rows: int, files: FileSet, fits: Fits) -> list[Split]:
     """As much of the splits as has so many rows."""
     by_name: dict[str, File] = {file.name: file for file in files.files}
     kept: list[Split] = []
@@ -346,12 +345,13 @@ def _first(
         size = rows = 0
         for part in split.parts:
             file = by_name[part.found.name]
+            positions = fits.of_block(file.metadata.schema_block).positions
             groups = []
             for group in part.groups:
                 if left > rows:
                     groups.append(group)
                     rows += file.metadata.rows_of(group)
-                    size += file.metadata.projected_bytes(group, fittings(file).positions)
+                    size += file.metadata.projected_bytes(group, positions)
             if groups:
                 parts.append(replace(part, groups=tuple(groups)))
         if parts:

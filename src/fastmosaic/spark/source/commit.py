@@ -26,8 +26,8 @@ from pyspark.sql.datasource import WriterCommitMessage
 from ...dataset.fileset import FileSet
 from ...dataset.write import write_dataset
 from ...errors import SchemaMismatchError, UnsupportedError
-from ...schemas.conform import stored_schema
-from ...schemas.union import widened
+from ...schemas.fit import stored_schema
+from ...schemas.widen import widened
 from ...storage.location import locate
 from ...storage.sink import open_sink
 from ...storage.staging import Direct, Staging, files_below, storage_of
