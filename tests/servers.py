@@ -1,6 +1,6 @@
 """HTTP on loopback: a file server with ranges, and a proxy before an S3 API; both count and fail.
 
-Server      answers by a backend, notes every request, adds latency, injects faults
+Server      answers by a backend, notes every request, injects faults, waits for requests at once
 FileStore   a backend: bytes by name, ranges, directory listings as pages of links
 Proxy       a backend: another server on loopback
 s3_api      the S3 API of moto, on a free port
@@ -13,15 +13,16 @@ import math
 import re
 import socket
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import accumulate
 from typing import Any
 
 HOST = "127.0.0.1"
 FOREVER = math.inf
+PATIENCE = 60.0  # seconds until a wave of requests is taken for incomplete
 
 Headers = dict[str, str]
 Answer = tuple[int, Headers, bytes]  # status, headers, body
@@ -32,8 +33,6 @@ Backend = Callable[[str, str, Headers, bytes], Answer]  # of method, path, heade
 class Request:
     method: str
     path: str
-    began: float
-    ended: float = 0.0  # before the first byte of the answer
     status: int = 0
     sent: int = 0  # bytes of the body
 
@@ -55,9 +54,16 @@ class Fault:
 
 @dataclass
 class Plan:
-    """What a server shall do, and what it did."""
+    """What a server does, and what it did.
 
-    latency: float = 0.0
+    `waves` are numbers of requests for files: the first wave of requests is answered when all of
+    it has arrived, then the second, and so on; later requests are answered at once. A client
+    that sends fewer requests at the same time is never answered, and `server.waves` raises.
+    """
+
+    waves: tuple[int, ...] = ()
+    arrived: int = 0
+    incomplete: bool = False
     faults: list[Fault] = field(default_factory=list)
     requests: list[Request] = field(default_factory=list)
 
@@ -69,6 +75,7 @@ class Server(ThreadingHTTPServer):
         super().__init__((HOST, 0), _Handler)
         self.backend = backend
         self.lock = threading.Lock()
+        self.arrival = threading.Condition()
         self.connections: set[socket.socket] = set()
         self.reset()
 
@@ -90,13 +97,22 @@ class Server(ThreadingHTTPServer):
     def bytes_sent(self) -> int:
         return sum(request.sent for request in self.requests)
 
-    def rounds(self) -> int:
-        """The longest chain of requests of which each began when the one before had ended."""
-        count, end = 0, -1.0
-        for request in sorted(self.requests, key=lambda request: request.ended):
-            if request.began >= end:
-                count, end = count + 1, request.ended
-        return count
+    @contextmanager
+    def waves(self, *sizes: int) -> Iterator[None]:
+        """Answer requests for files in waves: see `Plan`."""
+        self.plan.waves, self.plan.arrived = sizes, 0
+        yield
+        plan, self.plan.waves = self.plan, ()
+        assert not plan.incomplete, f"{plan.arrived} requests, expected waves of {sizes}"
+
+    def await_wave(self, plan: Plan) -> None:
+        with self.arrival:
+            plan.arrived += 1
+            self.arrival.notify_all()
+            ends = accumulate(plan.waves)
+            end = next((end for end in ends if end >= plan.arrived), 0)
+            if not self.arrival.wait_for(lambda: plan.arrived >= end, PATIENCE):
+                plan.incomplete = True
 
     def next_fault(self, method: str) -> Fault | None:
         with self.lock:
@@ -146,7 +162,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def answer(self) -> None:
         plan = self.server.plan
-        request = Request(self.command, self.path, time.monotonic())
+        request = Request(self.command, self.path)
         plan.requests.append(request)
         body = self.read_body()
         fault = self.server.next_fault(self.command)
@@ -160,8 +176,8 @@ class _Handler(BaseHTTPRequestHandler):
             answer: Answer = (fault.status if fault else 0, {"Content-Length": "0"}, b"")
         else:
             answer = self.server.backend(self.command, self.path, headers, body)
-        time.sleep(plan.latency)
-        request.ended = time.monotonic()
+        if self.path.endswith(".mosaic"):
+            self.server.await_wave(plan)
         if kind == "drop":
             self.close_connection = True
             return
@@ -246,7 +262,7 @@ class Proxy:
             if name.lower() not in {"transfer-encoding", "expect", "connection", "content-length"}
         }
         kept["Content-Length"] = str(len(body))
-        connection = http.client.HTTPConnection(HOST, self.port, timeout=20)
+        connection = http.client.HTTPConnection(HOST, self.port)
         try:
             connection.request(method, path, body, kept)
             response = connection.getresponse()
