@@ -907,13 +907,13 @@ def test_threads_change_nothing(tmp_path, monkeypatch, threads):
 
 
 class Slow(pafs.FSSpecHandler):
-    """A filesystem far away: every read waits, and how many wait at a time is counted."""
+    """A filesystem far away: reads are counted, and wait until `together` of them are under way."""
 
-    def __init__(self, latency, fails=()):
+    def __init__(self, together=None, fails=()):
         super().__init__(fsspec.filesystem("file"))
         self.fs = None  # or else it would be looked through, to the filesystem behind it
         self._local = pafs.LocalFileSystem()
-        self.latency = latency
+        self.together = together and threading.Barrier(together)
         self.fails = fails
         self.turn = threading.Lock()
         self.waiting = self.most = self.reads = 0
@@ -938,7 +938,8 @@ class Slow(pafs.FSSpecHandler):
             self.waiting += 1
             self.reads += 1
             self.most = max(self.most, self.waiting)
-        time.sleep(self.latency)
+        if self.together:
+            self.together.wait(timeout=60)
         with self.turn:
             self.waiting -= 1
         if path.endswith(tuple(self.fails)):
@@ -972,24 +973,20 @@ class _SlowFile:
 
 def test_waits_for_remote_files_overlap(tmp_path):
     write(tmp_path, {f"f{i:02d}": pa.table({"x": [i]}) for i in range(16)})
-    handler = Slow(latency=0.02)
-    filesystem = pafs.PyFileSystem(handler)
-    start = time.monotonic()
-    dataset = MosaicDataset(str(tmp_path), filesystem=filesystem)
+    handler = Slow(together=8)
+    dataset = MosaicDataset(str(tmp_path), filesystem=pafs.PyFileSystem(handler))
+    assert handler.reads == 16
     table = dataset.read(["x"])
-    took = time.monotonic() - start
     assert table["x"].to_pylist() == list(range(16))
-    assert handler.reads >= 32
-    assert handler.most >= 8
-    assert took < 0.6 * handler.reads * handler.latency
-    handler.most = 0
+    assert handler.reads == 32
+    handler.together, handler.most = None, 0
     assert dataset.read(["x"], use_threads=False).equals(table)
     assert handler.most == 1
 
 
 def test_an_error_in_one_file_stops_all_and_names_it(tmp_path):
     write(tmp_path, {f"f{i:03d}": pa.table({"x": range(100)}) for i in range(100)})
-    handler = Slow(latency=0.002)
+    handler = Slow()
     dataset = MosaicDataset(str(tmp_path), filesystem=pafs.PyFileSystem(handler))
     handler.fails = ("f003",)
     for read in (
@@ -1012,7 +1009,7 @@ def test_an_error_in_one_file_stops_all_and_names_it(tmp_path):
 
 def test_batches_that_nobody_wants_are_not_read(tmp_path):
     write(tmp_path, {f"f{i:03d}": pa.table({"x": range(100)}) for i in range(100)})
-    handler = Slow(latency=0.002)
+    handler = Slow()
     dataset = MosaicDataset(str(tmp_path), filesystem=pafs.PyFileSystem(handler))
     handler.reads = 0
     assert dataset.head(5, filter=pc.field("x") > 50).num_rows == 5
@@ -1099,7 +1096,7 @@ def test_files_that_cannot_be_read(tmp_path):
     (tmp_path / "loop").unlink()
     (tmp_path / "below").symlink_to(tmp_path)  # its files are there already
     assert MosaicDataset(tmp_path).count_rows() == 1
-    handler = Slow(latency=0, fails=("a",))
+    handler = Slow(fails=("a",))
     with pytest.raises(PermissionError, match="a"):
         MosaicDataset(str(tmp_path / "a"), filesystem=pafs.PyFileSystem(handler))
 

@@ -5,10 +5,10 @@ import decimal
 import math
 import subprocess
 import sys
-import time
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.dataset
 import pytest
 from hypothesis import assume, given, settings, strategies as st
 
@@ -127,14 +127,31 @@ def test_only_fields_with_a_name_in_the_filter_are_made():
     assert made == ["c12", "c123"]
 
 
-def test_few_of_many_suspects_are_found_fast():
+class Counted:
+    """Stands for a class of pyarrow.dataset, and counts its uses."""
+
+    def __init__(self, monkeypatch, name):
+        self.uses = 0
+        self._class = getattr(pyarrow.dataset, name)
+        monkeypatch.setattr(pyarrow.dataset, name, self)
+
+    def __call__(self, *args):
+        self.uses += 1
+        return self._class(*args)
+
+    def __getattr__(self, name):
+        self.uses += 1
+        return getattr(self._class, name)
+
+
+def test_few_of_many_suspects_are_found_by_halving(monkeypatch):
     schema = pa.schema([(f"c{i}", pa.int64()) for i in range(2000)])
-    start = time.perf_counter()
+    scanners = Counted(monkeypatch, "Scanner")
     found = columns_of(
         (pc.field("c7") > 1) & (pc.field("c1999") > 1), lambda text: schema.names, schema.field
     )
     assert found == ["c7", "c1999"]
-    assert time.perf_counter() - start < 1
+    assert scanners.uses < 2 * 2 * math.log2(2000) + 5
 
 
 def test_a_missing_column_is_named_with_close_matches():
@@ -427,13 +444,12 @@ def test_column_names_like_functions_are_fine():
     assert matching(expression, groups_of(table), table.schema) == []
 
 
-def test_a_thousand_row_groups_take_little_time():
+def test_a_thousand_row_groups_are_matched_together(monkeypatch):
     field = pa.field("x", pa.float64())
     groups = [[(field, 9, 1, pa.scalar(float(i)), pa.scalar(i + 5.0))] for i in range(1000)]
-    matching(x != 500, groups[:1], pa.schema([field]))
-    start = time.perf_counter()
-    assert len(matching(x == 500, groups, pa.schema([field]))) == 6
-    assert time.perf_counter() - start < 0.5  # 20 ms, on a machine that does nothing else
+    datasets = Counted(monkeypatch, "FileSystemDataset")
+    assert matching(x == 500, groups, pa.schema([field])) == [495, 496, 497, 498, 499, 500]
+    assert datasets.uses == 2  # whether a NaN could match, and all row groups
 
 
 # Few values of each type, so that filters and statistics meet them.

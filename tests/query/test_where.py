@@ -2,7 +2,6 @@
 
 import datetime
 import math
-import time
 from decimal import Decimal
 
 import duckdb
@@ -665,9 +664,7 @@ def test_many_negations(path):
 def test_chains_are_so_long_and_no_longer(word, path, duck):
     sign = "=" if word == "or" else "<>"
     text = f" {word} ".join(f"i {sign} {number}" for number in range(MAX_COMPARISONS))
-    start = time.perf_counter()
     assert rows(text, path) == rows_of_duckdb(text, duck)
-    assert time.perf_counter() - start < 30
     with pytest.raises(WhereError, match=r"more than 1000 comparisons; 'in .* takes any number"):
         parse(f" {word} ".join(f"i {sign} {number}" for number in range(10_000)))
     with pytest.raises(WhereError, match="more than 1000 comparisons"):

@@ -7,7 +7,6 @@ import stat
 import subprocess
 import sys
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 
 import fsspec
@@ -438,12 +437,22 @@ def test_many_threads_read_at_once(kind, path, memory):
             assert data.to_pybytes() == DATA[offset : offset + 64]
 
 
-def test_opening_a_path_is_cheap(path):
-    start = time.perf_counter()
-    for _ in range(100):
+def test_opening_a_path_takes_few_calls(path):
+    calls = []
+
+    def note(frame, event, argument):
+        if event == "call":
+            calls.append(frame.f_code.co_qualname)
+
+    with open_source(path) as source:
+        source.read_at(0, 100)
+    sys.setprofile(note)
+    try:
         with open_source(path) as source:
             source.read_at(0, 100)
-    assert time.perf_counter() - start < 0.1  # 20 microseconds each, on an idle machine
+    finally:
+        sys.setprofile(None)
+    assert len(calls) < 40, calls
 
 
 # --- coalesce
@@ -546,7 +555,7 @@ class Meeting(RecordingSource):
         self.barrier = threading.Barrier(count)
 
     def read_at(self, offset, length):
-        self.barrier.wait(timeout=10)
+        self.barrier.wait(timeout=60)
         return super().read_at(offset, length)
 
 
@@ -602,7 +611,7 @@ def test_a_forked_process_reads_with_threads_of_its_own():
         else:
             os._exit(0)
     """
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=20)
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 # --- open_sink
