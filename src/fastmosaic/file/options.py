@@ -19,7 +19,6 @@ What an option does is documented in the docstring of `MosaicWriter`.
 """
 
 import inspect
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -141,6 +140,8 @@ class Option:
             return "none"
         if isinstance(value, str):
             return value
+        import json
+
         return json.dumps(value if isinstance(value, bool | int) else list(value))
 
 
@@ -335,6 +336,8 @@ def parse_names(text: str) -> list[str]:
     """Return column names: `a, b`, or a JSON list if names contain commas or spaces."""
     if not text.lstrip().startswith("["):
         return [name.strip() for name in text.split(",") if name.strip()]
+    import json
+
     names = json.loads(text)
     if not all(isinstance(name, str) for name in names):
         raise ValueError(f"invalid list of names {text!r}: expected strings")

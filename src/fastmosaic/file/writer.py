@@ -1,70 +1,52 @@
-"""MosaicWriter: batches in, row groups out, and a file that appears only when it is whole."""
+"""MosaicWriter: collects batches into row groups and writes a file that appears when complete."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import pairwise
 from types import TracebackType
 from typing import IO, Final, Self, TypeAlias, Unpack
 
 import pyarrow as pa
 
-from ..errors import ColumnNotFoundError, UnsupportedError
-from ..format import list_blocks as arrays, user_schema as attached
+from ..format import user_schema as attached
 from ..format._array import crc32c
-from ..format._encode import ColumnFault, Columns, encode
 from ..format.annex import Annex, BlockChecksums, Checksums
-from ..format.bucket import encode_monolithic, encode_paged, monolithic_header
-from ..format.metadata import Bucket, Flag, Footer, Statistic, encode_row_group
-from ..format.nested import BucketColumns, flatten
+from ..format.metadata import Bucket, Flag, Footer, encode_row_group
 from ..format.schema import SchemaBlock
-from ..format.statistics import measure
 from ..format.types import Kind
 from ..format.wire import Compression, compress
 from ..schemas.fit import Fits, stored_schema
 from ..storage.sink import open_sink
-from ..threads import map_in_order
 from ..version import __version__
 from . import layout
+from .encode import RowGroupEncoder
 from .options import WriteOptions, accepts_options, completed
+from .row_group import FinishedRowGroup
 
 Writable: TypeAlias = str | os.PathLike[str] | IO[bytes] | pa.NativeFile
 
-DEFAULT_LEVEL: Final = 1
 DEFAULT_SCHEMA_LEVEL: Final = 6
 
-# The guess of how far zstd shrinks data, until the first row group has shown it.
+# The assumed compression ratio until the first row group has been written.
 _INITIAL_RATIO: Final = 0.3
-# Small batches are joined once they have so many arrays: in Arrow one costs hundreds of bytes, so
-# ten thousand columns of a row each cost more than the rows.
+# Small batches are joined when they have this many arrays together. An array costs hundreds of
+# bytes, so batches of one row and ten thousand columns cost more than their values.
 _SMALL_BATCH_ROWS: Final = 1024
 _MAX_SMALL_ARRAYS: Final = 100_000
 _MAX_SMALL_BATCHES: Final = 32
-# Bytes of values below which threads would wait for each other more than they encode.
-_MIN_THREADED_BYTES: Final = 4 << 20
 
 
 @dataclass(slots=True)
 class _Pending:
-    """A batch that waits for its row group to fill."""
+    """A batch that is buffered until its row group is full."""
 
     batch: pa.RecordBatch
-    size: int  # of its values, as they count for the size of a row group
-    arrow_bytes: int
-
-
-@dataclass(frozen=True, slots=True)
-class _BucketPlan:
-    """The flat columns of a bucket, and where to find them."""
-
-    columns: BucketColumns
-    owners: list[int]  # the sorted position of the column that each belongs to
-    arrays: list[int]  # the index of its array in a batch
-    dictionary: bytes  # whether it may have one
+    size: int  # bytes of its values before encoding, which limit the size of a row group
+    arrow_bytes: int  # memory that it occupies
 
 
 class MosaicWriter:
@@ -146,42 +128,23 @@ class MosaicWriter:
         self._failed = False
         self.schema = schema
         chosen = completed(options, MosaicWriter)
-        is_compressed = chosen["compression"] == "zstd"
-        self._compression = Compression.ZSTD if is_compressed else Compression.NONE
         level = chosen["compression_level"]
-        self._level = DEFAULT_LEVEL if level is None else level
         self._schema_level = DEFAULT_SCHEMA_LEVEL if level is None else level
         self._checksum = chosen["checksum"]
         self._annex = annex = chosen["annex"]
         self._max_rows = chosen["row_group_size"]
         self._row_group_bytes = chosen["row_group_bytes"]
-        self._page_size_threshold = chosen["page_size_threshold"]
-        self._max_dict_entries = chosen["max_dict_entries"]
-        self._max_dict_bytes = chosen["max_dict_total_bytes"]
-        self._use_threads = chosen["use_threads"]
 
         self._stored = stored_schema(schema)
-        # A schema that is stored as it is has nothing attached: ten thousand fields need no look.
+        # If the schema is stored unchanged, no field has metadata: there is no need to look.
         as_it_is = self._stored is schema
         self._attached = None if as_it_is or not annex else attached.encode(schema)
         self._fits = Fits(self._stored, exact=True, advice="")
         self._block = SchemaBlock.from_arrow(
             self._stored, chosen["num_buckets"], chosen["array_layout"] == "block"
         )
-        write_statistics = chosen["write_statistics"]
-        self._statistics = self._named("write_statistics", write_statistics)
-        for position in self._statistics:
-            column_type = self._block.column_type(position)
-            if not column_type.has_statistics and write_statistics is not True:
-                raise UnsupportedError(
-                    f"write_statistics: column {self._block.name(position)!r} has type "
-                    f"{column_type.arrow}, which has no statistics"
-                )
-        self._statistics = [
-            p for p in self._statistics if self._block.column_type(p).has_statistics
-        ]
-        dictionary = set(self._named("use_dictionary", chosen["use_dictionary"]))
-        self._plan(dictionary)
+        self._encoder = RowGroupEncoder(self._block, chosen)
+        self._compression = self._encoder.compression
 
         self._pending: list[_Pending] = []
         self._buffered = 0
@@ -193,51 +156,6 @@ class MosaicWriter:
         self._uncompressed_bytes = 0
         self._sink = open_sink(where, filesystem)
         self._closed = False
-
-    def _named(self, option: str, names: bool | Sequence[str]) -> list[int]:
-        """Sorted positions of the columns that an option names."""
-        if isinstance(names, bool):
-            return list(range(self._block.num_columns)) if names else []
-        positions = []
-        for name in names:
-            position = self._block.find(name)
-            if position < 0:
-                error = ColumnNotFoundError.for_name(name, self._block.names())
-                raise ColumnNotFoundError(f"{option}: {error}")
-            positions.append(position)
-        return sorted(positions)
-
-    def _plan(self, dictionary: set[int]) -> None:
-        """Which arrays of a batch are which flat columns of which bucket."""
-        block = self._block
-        index_of = [0] * block.num_columns  # sorted position -> index in a batch
-        for index, position in enumerate(block.order):
-            index_of[position] = index
-        self._index_of = index_of
-        kinds = bytearray(block.kinds[position] for position in block.order)
-        self._nested: list[int] = []  # sorted positions, in the order their children are appended
-        self._buckets: list[_BucketPlan] = []
-        self._bitmap_bytes = 0  # of a row, over all buckets, as the reference counts them
-        for number in range(block.num_buckets):
-            columns = BucketColumns(block, number)
-            owners = list(columns.positions)
-            arrays = [index_of[position] for position in owners]
-            for node in columns.nested():
-                position = columns.positions[node.flat]
-                self._nested.append(position)
-                for child in node.walk()[1:]:
-                    owners.append(position)
-                    arrays.append(len(kinds))
-                    kinds.append(columns.kinds[child.flat])
-            for flat in columns.blocks:
-                # Their elements are no flat column, but count for the size of a row group.
-                self._nested.append(columns.positions[flat])
-                kinds.append(columns.node(flat).type.children[0].kind)
-            allowed = bytes(position in dictionary for position in owners)
-            self._buckets.append(_BucketPlan(columns, owners, arrays, allowed))
-            self._bitmap_bytes += -(-columns.num_columns // 8)
-        lengths = bytes([Kind.NESTED, Kind.ARRAY_BLOCK])
-        self._kinds = bytes(kinds).translate(bytes.maketrans(lengths, bytes([Kind.INT32] * 2)))
 
     def write(self, data: pa.Table | pa.RecordBatch) -> None:
         """Write a table or a record batch."""
@@ -264,10 +182,10 @@ class MosaicWriter:
         for part in list(self._fits(batch)):
             with self._abandoning():
                 for piece in self._pieces(part):
-                    self._append(self._prepare(piece))
+                    self._buffer(self._prepare(piece))
 
     def _pieces(self, batch: pa.RecordBatch) -> Iterable[pa.RecordBatch]:
-        """Slices of `batch` that fill the row group at hand and the ones after it, by rows."""
+        """Yield slices of `batch` that fill the current row group and later ones, by rows."""
         start = 0
         while start < batch.num_rows:
             length = batch.num_rows - start
@@ -276,28 +194,16 @@ class MosaicWriter:
             yield batch.slice(start, length)
             start += length
 
-    def _columns(self, batch: pa.RecordBatch) -> Columns:
-        """The flat columns of a batch, in C; they take memory of their own, so not for long."""
-        columns = Columns(batch)
-        for position in self._nested:
-            index = self._index_of[position]
-            lengths, *children = flatten(batch.column(index), self._block.column_type(position))
-            columns.put(index, lengths)
-            for child in children:
-                columns.append(child)
-        return columns
-
     def _prepare(self, batch: pa.RecordBatch) -> _Pending:
-        plain, arrow_bytes = self._columns(batch).sizes(self._kinds)
-        return _Pending(batch, plain + batch.num_rows * self._bitmap_bytes, arrow_bytes)
+        return _Pending(batch, *self._encoder.sizes(batch))
 
-    def _append(self, pending: _Pending) -> None:
+    def _buffer(self, pending: _Pending) -> None:
         batch = pending.batch
         pieces = layout.num_pieces(batch.num_rows, pending.size, self._row_group_bytes)
         if pieces > 1:
             ends = [batch.num_rows * i // pieces for i in range(pieces + 1)]
             for start, end in pairwise(ends):
-                self._append(self._prepare(batch.slice(start, end - start)))
+                self._buffer(self._prepare(batch.slice(start, end - start)))
             return
         self._pending.append(pending)
         self._buffered += pending.size
@@ -311,7 +217,7 @@ class MosaicWriter:
             self._join_small()
 
     def _join_small(self) -> None:
-        """Make one batch of the small ones at the end, if they have become many."""
+        """Join the small batches at the end of the buffer if there are many."""
         count = 0
         for pending in reversed(self._pending):
             if pending.batch.num_rows >= _SMALL_BATCH_ROWS:
@@ -328,89 +234,52 @@ class MosaicWriter:
         self._pending += [self._prepare(batch) for batch in batches]
 
     def flush(self) -> None:
-        """End the row group at hand: write the rows that wait for it to fill."""
+        """Write the buffered rows as a row group, even if it is not full yet."""
         self._check_open()
         with self._abandoning():
             self._flush()
 
     def _flush(self) -> None:
-        """Write the row group at hand."""
         if not self._pending_rows:
             return
-        batches = [self._columns(pending.batch) for pending in self._pending]
-        buckets = []
-        checksums = []
-        jobs = self._buckets if self._stored.names else []
-        threaded = self._use_threads and self._buffered >= _MIN_THREADED_BYTES
-        for data, uncompressed, measured in map_in_order(
-            partial(self._encode_bucket, batches), jobs, threaded
-        ):
-            buckets.append(Bucket(self._sink.tell(), len(data), uncompressed))
-            self._sink.write(data)
-            if self._annex:
-                checksums.append(crc32c(data))
-            self._compressed_bytes += len(data)
-            self._uncompressed_bytes += measured
-        statistics = [self._measure(position) for position in self._statistics]
-        self._row_groups.append(encode_row_group(self._pending_rows, buckets, statistics))
-        self._group_checksums.append(BlockChecksums.of_row_group(checksums))
+        batches = [pending.batch for pending in self._pending]
+        self._append(self._encoder.encode(batches, self._buffered))
         self._pending = []
         self._buffered = self._arrow_bytes = self._pending_rows = 0
 
-    def _encode_bucket(self, batches: list[Columns], plan: _BucketPlan) -> tuple[bytes, int, int]:
-        """The bytes of a bucket; its declared size, and the size that counts for the ratio."""
-        num_columns = plan.columns.num_columns
-        try:
-            pages = encode(
-                batches,
-                plan.arrays,
-                plan.columns.kinds,
-                plan.dictionary,
-                self._max_dict_entries,
-                self._max_dict_bytes,
-            )
-        except ColumnFault as fault:
-            name = self._block.name(plan.owners[fault.column])
-            raise ValueError(f"column {name!r}: {fault}") from None
-        for flat in plan.columns.blocks:
-            block = self._encode_block(plan.owners[flat])
-            if block is not None:
-                pages.put_block(flat, block)
-        if self._compression == Compression.NONE:
-            data = encode_monolithic(pages, num_columns)
-            return data, len(data), len(data)
-        header_bytes = len(monolithic_header(pages, num_columns))
-        choice = layout.choose(pages, header_bytes, self._page_size_threshold)
-        if choice != layout.Choice.MONOLITHIC:
-            paged = encode_paged(pages, num_columns, self._level, self._checksum)
-        if choice != layout.Choice.PAGED:
-            data = encode_monolithic(pages, num_columns)
-            compressed = compress(data, self._level, self._checksum)
-            if choice == layout.Choice.MONOLITHIC or not layout.is_paged_better(
-                len(paged), len(compressed), len(data)
-            ):
-                return compressed, len(data), len(data)
-        return paged, 0, pages.sizes()[2]
+    def append_row_group(self, group: FinishedRowGroup) -> None:
+        """Append a row group that is encoded already, after the rows that were written so far.
 
-    def _encode_block(self, position: int) -> bytes | None:
-        """The array data block of a column, unless it is null altogether."""
-        try:
-            return arrays.encode(self._chunks(position), self._block.column_type(position))
-        except (UnsupportedError, ValueError) as error:
-            error.args = (f"column {self._block.name(position)!r}: {error}",)
-            raise
+        The row group must have been encoded for the same columns, types, number of buckets and
+        compression; otherwise SchemaMismatchError is raised. Limits on the size of row groups do
+        not apply to it, and it keeps the statistics that it has.
+        """
+        self._check_open()
+        group.check_fits(self._block, self._compression)
+        with self._abandoning():
+            self._flush()
+            self._append(group)
 
-    def _measure(self, position: int) -> Statistic:
-        column = pa.chunked_array(self._chunks(position))
-        return measure(position, self._block.column_type(position), column)
-
-    def _chunks(self, position: int) -> list[pa.Array]:
-        """A column of the row group at hand."""
-        index = self._index_of[position]
-        return [pending.batch.column(index) for pending in self._pending]
+    def _append(self, group: FinishedRowGroup) -> None:
+        """Write the buckets of a row group, and note where they are."""
+        places = []
+        checksums = []
+        for data, uncompressed_size, plain_size in group.buckets:
+            places.append(Bucket(self._sink.tell(), len(data), uncompressed_size))
+            self._sink.write(data)
+            if self._annex:
+                checksums.append(crc32c(data))
+            if plain_size is not None:
+                self._compressed_bytes += len(data)
+                self._uncompressed_bytes += plain_size
+        self._row_groups.append(encode_row_group(group.num_rows, places, group.statistics))
+        self._group_checksums.append(BlockChecksums.of_row_group(checksums))
 
     def estimated_file_size(self) -> int:
-        """What the file would come to if it were closed now, by the ratio seen so far."""
+        """Return the estimated size of the file if it were closed now.
+
+        The estimate uses the compression ratio of the row groups written so far.
+        """
         if self._uncompressed_bytes:
             ratio = self._compressed_bytes / self._uncompressed_bytes
         else:
@@ -419,20 +288,21 @@ class MosaicWriter:
 
     @property
     def num_bytes(self) -> int:
-        """Bytes written so far; after `close`, the size of the file."""
+        """The number of bytes written so far; after `close`, the size of the file."""
         return self._sink.tell()
 
     @property
     def num_row_groups(self) -> int:
-        """Row groups written so far."""
+        """The number of row groups written so far."""
         return len(self._row_groups)
 
     @property
     def closed(self) -> bool:
+        """Whether the writer was closed or abandoned."""
         return self._closed
 
     def close(self) -> None:
-        """Write what is left, then let the file appear. A second call does nothing."""
+        """Write the remaining rows and complete the file. A second call does nothing."""
         if self._failed:
             self._check_open()
         if self._closed:
@@ -471,12 +341,12 @@ class MosaicWriter:
         self._closed = True
 
     def _flags(self) -> int:
-        """The features of the file, for its footer."""
+        """Return the flags of the footer: the features that the file uses."""
         blocks = Flag.ARRAY_BLOCKS if Kind.ARRAY_BLOCK in self._block.kinds else 0
         return blocks | (Flag.ANNEX if self._annex else 0)
 
     def abandon(self) -> None:
-        """Give the file up: nothing appears under its name."""
+        """Discard the file: nothing appears under its name. Does nothing after `close`."""
         if not self._closed:
             self._closed = True
             self._pending = []
@@ -484,7 +354,7 @@ class MosaicWriter:
 
     @contextmanager
     def _abandoning(self) -> Iterator[None]:
-        """Give the file up if the block raises: it may have been written half."""
+        """Abandon the file if the block raises: a part of it may have been written."""
         try:
             yield
         except BaseException:
@@ -494,7 +364,7 @@ class MosaicWriter:
 
     def _check_open(self) -> None:
         if self._failed:
-            raise ValueError("an error made the writer give its file up; nothing was written")
+            raise ValueError("the writer was aborted by an earlier error; nothing was written")
         if self._closed:
             raise ValueError("the writer is closed")
 
