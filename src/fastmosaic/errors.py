@@ -1,18 +1,20 @@
-"""What can go wrong, by cause.
+"""The errors of this package, by cause, with the place in the file where they arose.
 
 MosaicError
-├── CorruptFileError      the bytes break the format             also ValueError
-├── UnsupportedError      valid, but newer or wider than we are  also NotImplementedError
-├── ColumnNotFoundError   a column was named that is not there   also KeyError
-└── SchemaMismatchError   schemas that do not fit each other     also ValueError
+├── CorruptFileError      the bytes violate the format                   also ValueError
+├── UnsupportedError      valid, but newer or wider than this package    also NotImplementedError
+├── ColumnNotFoundError   there is no column with the requested name     also KeyError
+└── SchemaMismatchError   schemas that are incompatible with each other  also ValueError
 
-A failing disk or network stays the operating system's own exception, a wrong argument stays
+Failures of a disk or a network stay the operating system's own exceptions. Invalid arguments raise
 `ValueError` or `TypeError`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Self, TypedDict, Unpack
 
 __all__ = [
     "ColumnNotFoundError",
@@ -23,38 +25,173 @@ __all__ = [
 ]
 
 
+class Place(TypedDict, total=False):
+    """Where an error arose; unknown fields are missing or None."""
+
+    file: str | None
+    part: str | None  # e.g. "footer", "schema block"
+    row_group: int | None
+    bucket: int | None
+    column: str | None
+    offset: int | None  # in the file
+
+
 class MosaicError(Exception):
-    """The base of every error that this package defines."""
+    """Base class of all errors that this package defines.
+
+    Attributes
+    ----------
+    message : str
+        What is wrong, without the place.
+    file : str or None
+        Path or URI of the file.
+    part : str or None
+        Part of the file outside of the data, such as "footer" or "schema block".
+    row_group, bucket : int or None
+        Numbers of the row group and the bucket.
+    column : str or None
+        Name of the column.
+    offset : int or None
+        Offset in the file, in bytes, of the block that is concerned.
+
+    Fields are None if they are unknown or do not apply. `str()` prints those that are known, then
+    the message.
+
+    Examples
+    --------
+    >>> import fastmosaic as fm
+    >>> error = fm.CorruptFileError("unknown encoding 9", file="a.mosaic", row_group=2, bucket=0)
+    >>> error.row_group, str(error)
+    (2, 'a.mosaic: row group 2, bucket 0: unknown encoding 9')
+    """
+
+    def __init__(self, message: str = "", **place: Unpack[Place]) -> None:
+        super().__init__(message)
+        self.file = place.get("file")
+        self.part = place.get("part")
+        self.row_group = place.get("row_group")
+        self.bucket = place.get("bucket")
+        self.column = place.get("column")
+        self.offset = place.get("offset")
+
+    @property
+    def message(self) -> str:
+        return self.args[0] if self.args else ""
+
+    @message.setter
+    def message(self, message: str) -> None:
+        self.args = (message,)
+
+    @property
+    def detail(self) -> str:
+        """The place and the message, without the file."""
+        place = describe_place(self.part, self.row_group, self.bucket, self.column, self.offset)
+        return f"{place}: {self.message}" if place else self.message
+
+    def locate(self, **place: Unpack[Place]) -> Self:
+        """Fill in fields that are not known yet."""
+        for name, value in place.items():
+            if getattr(self, name) is None:
+                setattr(self, name, value)
+        return self
+
+    def __str__(self) -> str:
+        return self.detail if self.file is None else f"{self.file}: {self.detail}"
+
+
+def describe_place(
+    part: str | None,
+    row_group: int | None,
+    bucket: int | None,
+    column: str | None,
+    offset: int | None,
+) -> str:
+    """Return the known parts of a place as text, e.g. `row group 1, bucket 0, offset 64`."""
+    known = [
+        part,
+        None if row_group is None else f"row group {row_group}",
+        None if bucket is None else f"bucket {bucket}",
+        None if column is None else f"column {column!r}",
+        None if offset is None else f"offset {offset}",
+    ]
+    return ", ".join(filter(None, known))
+
+
+@contextmanager
+def located(**place: Unpack[Place]) -> Iterator[None]:
+    """Fill in the place of errors that the block raises."""
+    try:
+        yield
+    except MosaicError as error:
+        error.locate(**place)
+        raise
 
 
 class CorruptFileError(MosaicError, ValueError):
-    """The bytes of a file break the format."""
+    """The bytes of a file violate the format."""
 
 
 class UnsupportedError(MosaicError, NotImplementedError):
-    """A valid file or table, but with something that this package or the format does not have."""
+    """A file or table is valid, but uses something that this package or the format lacks."""
 
 
 class ColumnNotFoundError(MosaicError, KeyError):
-    """A column was named that is not in the file."""
+    """There is no column with the requested name.
 
-    # KeyError prints the repr of its argument; a message should read as a message.
-    __str__ = Exception.__str__
+    Attributes
+    ----------
+    name : str or None
+        The name or pattern that was requested.
+    suggestions : tuple of str
+        Names of existing columns that are similar.
+    """
+
+    def __init__(
+        self,
+        message: str = "",
+        *,
+        name: str | None = None,
+        suggestions: Sequence[str] = (),
+        **place: Unpack[Place],
+    ) -> None:
+        super().__init__(message, **place)
+        self.name = name
+        self.suggestions = tuple(suggestions)
 
     @classmethod
-    def for_name(cls, name: str, names: Iterable[str]) -> ColumnNotFoundError:
-        """The error for `name`, which is not one of `names`, with the closest few of them."""
+    def for_name(
+        cls, name: str, names: Iterable[str], *, option: str | None = None, file: str | None = None
+    ) -> ColumnNotFoundError:
+        """Create the error for `name`, with suggestions from `names`.
+
+        `option` is the option or parameter that requests the column, if the message should say so.
+        """
         close = _close_matches(name, names)
-        hint = f"; did you mean {' or '.join(map(repr, close))}?" if close else ""
-        return cls(f"no column named {name!r}{hint}")
+        prefix = "" if option is None else f"{option}: "
+        message = f"{prefix}no column named {name!r}{_hint(close)}"
+        return cls(message, name=name, suggestions=close, file=file)
+
+    @classmethod
+    def for_pattern(cls, pattern: str, literal: str, names: Iterable[str]) -> ColumnNotFoundError:
+        """Create the error for a glob that matches none of `names`.
+
+        `literal` is the glob without its special characters; suggestions are similar to it.
+        """
+        close = _close_matches(literal, names)
+        message = f"no column matches {pattern!r}{_hint(close)}"
+        return cls(message, name=pattern, suggestions=close)
+
+
+def _hint(suggestions: Sequence[str]) -> str:
+    return f"; did you mean {' or '.join(map(repr, suggestions))}?" if suggestions else ""
 
 
 def _close_matches(name: str, names: Iterable[str]) -> list[str]:
-    """Up to three of `names` that `name` may have been meant for, whatever their case.
+    """Return up to three of `names` that are similar to `name`, ignoring case.
 
-    Comparing with each of ten thousand names would take seconds. One that differs in up to three
-    places has a quarter of `name` in it, so the comparison is with those that have most quarters,
-    and of these with those that begin and end most alike.
+    Comparing all of ten thousand names would take seconds. A name with up to three differences
+    still contains one quarter of `name` unchanged. So only names that contain the most quarters are
+    compared, and among these the ones with the longest common prefix and suffix.
     """
     import difflib
     import heapq
@@ -76,10 +213,10 @@ def _close_matches(name: str, names: Iterable[str]) -> list[str]:
 
 
 def _num_alike(one: str, other: str) -> int:
-    """How many characters both begin with."""
+    """Return the length of the common prefix."""
     pairs = enumerate(zip(one, other, strict=False))
     return next((i for i, (a, b) in pairs if a != b), min(len(one), len(other)))
 
 
 class SchemaMismatchError(MosaicError, ValueError):
-    """A batch does not fit its writer, or the files of a data set do not fit each other."""
+    """Schemas are incompatible: of a batch and its writer, or of the files of a dataset."""

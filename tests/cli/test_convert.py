@@ -361,7 +361,7 @@ def test_a_later_value_of_another_type(tmp_path, capsys, monkeypatch):
     words = ["convert", str(tmp_path / "in.csv"), str(tmp_path / "out.mosaic")]
     assert main(words) == 2
     message = capsys.readouterr().err
-    assert "column 'price' is taken for int64, but there is '2.5' in row 1002" in message
+    assert "column 'price': read as int64, but there is '2.5' in row 1002" in message
     assert "--type 'price=" in message
     assert os.listdir(tmp_path) == ["in.csv"]
     assert main([*words, "--type", "price=double"]) == 0

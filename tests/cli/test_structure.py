@@ -445,7 +445,7 @@ def test_damaged_data(command, file, fails):
     data[3] ^= 0xFF
     Path(file).write_bytes(data)
     words = ["-c", "*"] if command == "dictionary" else []
-    assert f"{file}: row group 0, bucket 0 at offset 0: " in fails(command, file, *words)
+    assert f"{file}: row group 0, bucket 0, offset 0: " in fails(command, file, *words)
 
 
 def test_wrong_words(capsys, file):

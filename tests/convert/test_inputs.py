@@ -218,7 +218,7 @@ def test_a_value_of_another_type_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr("fastmosaic.convert.text.BLOCK_BYTES", 100)
     path = tmp_path / "t.csv"
     path.write_text("id,price\n" + "1,2\n" * 100 + "1,2.5\n")
-    message = r"t\.csv: column 'price' is taken for int64, but there is '2\.5' in row 102"
+    message = r"t\.csv: column 'price': read as int64, but there is '2\.5' in row 102"
     with pytest.raises(SchemaMismatchError, match=message):
         list(open_input([str(path)]).batches())
     with pytest.raises(SchemaMismatchError, match="--type 'price=string' would take it"):

@@ -86,7 +86,7 @@ def test_a_value_of_another_type():
         with pytest.raises(text.ValueMismatchError) as caught:
             read(content, "csv", pa.schema({"id": pa.int64(), "x": pa.int64()}), columns)
         assert caught.value.column == "x"
-        assert str(caught.value) == "column 'x' is taken for int64, but there is 'y' in row 52"
+        assert str(caught.value) == "column 'x': read as int64, but there is 'y' in row 52"
 
 
 def test_a_row_that_is_too_long():

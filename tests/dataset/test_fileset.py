@@ -281,7 +281,7 @@ def test_nulls_where_the_given_schema_has_none(tmp_path, stored, type, values):
 def test_a_missing_column_where_the_given_schema_has_no_null(tmp_path):
     write(tmp_path, {"a": pa.table({"y": [1]})})
     dataset = MosaicDataset(tmp_path, schema=pa.schema([pa.field("x", pa.int8(), False)]))
-    with pytest.raises(SchemaMismatchError, match="/a: column 'x' contains a null"):
+    with pytest.raises(SchemaMismatchError, match="/a: column 'x': contains a null"):
         dataset.read()
 
 
@@ -298,7 +298,7 @@ def test_a_given_schema_decides_on_partitions(tmp_path):
     required = pa.schema([pa.field("k", pa.string(), False)])
     assert fm.read_table(tmp_path, schema=required)["k"].to_pylist() == ["01", "02"]
     write(tmp_path, {"k=__HIVE_DEFAULT_PARTITION__/day=2024-01-03/f": pa.table({"x": [3]})})
-    with pytest.raises(SchemaMismatchError, match="column 'k' contains a null"):
+    with pytest.raises(SchemaMismatchError, match="column 'k': contains a null"):
         fm.read_table(tmp_path, schema=required)
 
 

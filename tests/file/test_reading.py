@@ -2,6 +2,7 @@
 
 import gc
 import io
+import pickle
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
@@ -14,6 +15,7 @@ import pyarrow.fs
 import pytest
 
 import fastmosaic as fm
+from fastmosaic.errors import located
 
 TAIL = 64 * 1024
 REMOTE_TAIL = 1024 * 1024
@@ -528,3 +530,57 @@ def test_batches_without_columns_have_rows():
         assert [batch.num_rows for batch in file.iter_batches(3, columns=[])] == [3, 1, 3, 1, 2]
         batches = file.iter_batches(3, columns=[], filters=[("a", ">", 2)])
         assert [batch.num_rows for batch in batches] == [1, 3, 1, 2]
+
+
+def damaged_second_row_group() -> tuple[bytes, int]:
+    """A file whose bucket 0 of row group 1 is damaged, and the offset of that bucket."""
+    sink = pa.BufferOutputStream()
+    fm.write_table(pa.table({"id": list(range(200))}), sink, row_group_size=100)
+    data = bytearray(sink.getvalue())
+    offset = fm.read_metadata(bytes(data)).row_group(1).buckets[0].offset
+    data[offset + 10] ^= 1
+    return bytes(data), offset
+
+
+def test_an_error_has_its_place_in_fields(tmp_path):
+    data, offset = damaged_second_row_group()
+    path = tmp_path / "a.mosaic"
+    path.write_bytes(data)
+    with pytest.raises(fm.CorruptFileError) as caught:
+        fm.read_table(path)
+    error = caught.value
+    assert (error.file, error.row_group, error.bucket, error.offset) == (str(path), 1, 0, offset)
+    assert error.column is None
+    assert str(error) == f"{path}: row group 1, bucket 0, offset {offset}: {error.message}"
+
+
+def test_an_error_keeps_its_fields_when_pickled():
+    data, _ = damaged_second_row_group()
+    with pytest.raises(fm.CorruptFileError) as caught:
+        fm.read_table(data)
+    caught.value.add_note("a note")
+    copy = pickle.loads(pickle.dumps(caught.value))
+    assert type(copy) is fm.CorruptFileError
+    assert str(copy) == str(caught.value)
+    assert vars(copy) == vars(caught.value)
+    with pytest.raises(fm.ColumnNotFoundError) as missing:
+        fm.read_table(two_columns(), columns=["pricee"])
+    copy = pickle.loads(pickle.dumps(missing.value))
+    assert (copy.name, copy.suggestions) == ("pricee", ("price",))
+    assert str(copy).endswith("no column named 'pricee'; did you mean 'price'?")
+
+
+def two_columns() -> pa.Buffer:
+    sink = pa.BufferOutputStream()
+    fm.write_table(pa.table({"id": [1], "price": [2.0]}), sink)
+    return sink.getvalue()
+
+
+def test_inner_places_win_and_outer_ones_fill_what_is_missing():
+    with (
+        pytest.raises(fm.MosaicError) as caught,
+        located(file="outer", offset=1),
+        located(row_group=2, offset=3),
+    ):
+        raise fm.UnsupportedError("unknown encoding", file="inner")
+    assert str(caught.value) == "inner: row group 2, offset 3: unknown encoding"

@@ -101,7 +101,7 @@ def test_columns_that_are_not_wanted():
 def test_nulls_where_there_are_none():
     target = pa.schema([pa.field("a", pa.int64(), nullable=False)])
     with pytest.raises(
-        SchemaMismatchError, match="'a' contains a null where the schema allows none"
+        SchemaMismatchError, match="'a': contains a null where the schema allows none"
     ):
         fit(target, {"a": pa.array([None], pa.int64())})
 

@@ -230,19 +230,16 @@ def _blaming(name: str) -> Iterator[None]:
     """Let errors in the block name the file that is read."""
     try:
         yield
-    except text.ValueMismatchError as error:
-        raise text.ValueMismatchError(error.column, f"{name}: {error}") from error
     except MosaicError as error:
-        if name in str(error):
-            raise
-        raise type(error)(f"{name}: {error}") from error
+        error.locate(file=name)
+        raise
     except (pa.ArrowException, ValueError) as error:
-        raise CorruptFileError(f"{name}: {error}") from error
+        raise CorruptFileError(str(error), file=name) from error
     except OSError as error:
         # Arrow's own say what is wrong with the bytes, and have no number.
         if error.errno is not None:
             raise
-        raise CorruptFileError(f"{name}: {error}") from error
+        raise CorruptFileError(str(error), file=name) from error
 
 
 # ---- Mosaic
@@ -451,11 +448,9 @@ def _explaining(name: str, types: Mapping[str, pa.DataType] | None) -> Iterator[
         with _blaming(name):
             yield
     except text.ValueMismatchError as error:
-        if types is None:
-            raise
-        raise SchemaMismatchError(
-            f"{error}; --type '{error.column}=string' would take it"
-        ) from error
+        if types is not None:
+            error.message += f"; --type '{error.column}=string' would take it"
+        raise
 
 
 def _finished(

@@ -42,10 +42,6 @@ DEFAULT_DIALECT: Final = Dialect()
 class ValueMismatchError(SchemaMismatchError):
     """A value in text is not of the type that its column was found or said to have."""
 
-    def __init__(self, column: str, message: str) -> None:
-        super().__init__(message)
-        self.column = column
-
 
 @contextmanager
 def open_text(
@@ -257,7 +253,7 @@ def _translated(names: Sequence[str] | None) -> Iterator[None]:
         row = f" in row {found[2]}" if found[2] else ""
         value = _shortened(found[4].removeprefix("invalid value "))
         raise ValueMismatchError(
-            name, f"column {name!r} is taken for {found[3]}, but there is {value}{row}"
+            f"read as {found[3]}, but there is {value}{row}", column=name
         ) from error
 
 

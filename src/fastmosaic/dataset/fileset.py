@@ -255,8 +255,10 @@ class FileSet:
         for name in self.partitions.names:
             if block.find(name) >= 0:
                 raise SchemaMismatchError(
-                    f"{file.name}: column {name!r} is in the file and also a key in its path, "
-                    f"{name}={file.found.keys[name]}; partitioning=None reads that of the file"
+                    f"the column is in the file and also a key in its path, "
+                    f"{name}={file.found.keys[name]}; partitioning=None reads the one in the file",
+                    file=file.name,
+                    column=name,
                 )
 
     # ---- what to read

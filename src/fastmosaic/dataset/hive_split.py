@@ -29,8 +29,7 @@ class Splitter:
         for name in self.names:
             index = schema.get_field_index(name)
             if index < 0:
-                error = ColumnNotFoundError.for_name(name, schema.names)
-                raise ColumnNotFoundError(f"partitioning: {error}")
+                raise ColumnNotFoundError.for_name(name, schema.names, option="partitioning")
             self._fields.append(schema.field(index))
         if len(set(self.names)) < len(self.names):
             raise ValueError(f"partitioning names a column twice: {', '.join(self.names)}")

@@ -9,7 +9,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from ..errors import ColumnNotFoundError, UnsupportedError
+from ..errors import ColumnNotFoundError, MosaicError, UnsupportedError
 from ..format import list_blocks as arrays
 from ..format._encode import ColumnFault, Columns, encode
 from ..format.bucket import encode_monolithic, encode_paged, monolithic_header
@@ -82,8 +82,7 @@ class RowGroupEncoder:
         for name in names:
             position = self._schema.find(name)
             if position < 0:
-                error = ColumnNotFoundError.for_name(name, self._schema.names())
-                raise ColumnNotFoundError(f"{option}: {error}")
+                raise ColumnNotFoundError.for_name(name, self._schema.names(), option=option)
             positions.append(position)
         return sorted(positions)
 
@@ -196,9 +195,11 @@ class RowGroupEncoder:
         chunks = self._chunks(batches, position)
         try:
             return arrays.encode(chunks, self._schema.column_type(position))
-        except (UnsupportedError, ValueError) as error:
-            error.args = (f"column {self._schema.name(position)!r}: {error}",)
+        except MosaicError as error:
+            error.locate(column=self._schema.name(position))
             raise
+        except ValueError as error:
+            raise ValueError(f"column {self._schema.name(position)!r}: {error}") from error
 
     def _measure(self, batches: Sequence[pa.RecordBatch], position: int) -> Statistic:
         column = pa.chunked_array(self._chunks(batches, position))

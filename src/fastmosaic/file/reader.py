@@ -11,7 +11,7 @@ from typing import IO, Any, Final, Self, TypeAlias
 
 import pyarrow as pa
 
-from ..errors import ColumnNotFoundError, CorruptFileError
+from ..errors import ColumnNotFoundError, CorruptFileError, located
 from ..format.annex import Annex, Checksums
 from ..format.metadata import FileMetaData, Footer
 from ..format.schema import SchemaBlock
@@ -19,7 +19,7 @@ from ..format.user_schema import Attached
 from ..format.wire import Compression, decompress
 from ..query import filters as filtering
 from ..storage.source import Source, open_source
-from .scan import Scanner, located, rows_without_columns
+from .scan import Scanner, rows_without_columns
 
 Readable: TypeAlias = (
     str | os.PathLike[str] | IO[bytes] | bytes | pa.NativeFile | pa.Buffer | Source
@@ -221,12 +221,12 @@ class MosaicFile:
         else:
             wanted = [self._position(name) for name in unique(columns)]
             schema = pa.schema(self._schema.fields(wanted))
-        with located(self._source.name):
+        with located(file=self._source.name):
             attached = self._metadata.attached
         if filters is None:
             return _Query(wanted, schema, groups, attached)
         expression = filtering.to_expression(filters)
-        with located(self._source.name):
+        with located(file=self._source.name):
             names = filtering.columns_of(
                 expression,
                 self._names_in,
@@ -244,8 +244,8 @@ class MosaicFile:
             raise TypeError(f"a column is named by a str, not by {type(name).__name__}")
         position = self._schema.find(name)
         if position < 0:
-            error = ColumnNotFoundError.for_name(name, self._schema.names())
-            raise ColumnNotFoundError(f"{self._source.name}: {error}")
+            names = self._schema.names()
+            raise ColumnNotFoundError.for_name(name, names, file=self._source.name)
         return position
 
     def _names_in(self, text: str) -> list[str]:
@@ -341,20 +341,20 @@ def read_end(
     source: Source, decode: Callable[[bytes, Compression], SchemaBlock] | None = None
 ) -> tuple[FileMetaData, pa.Buffer]:
     """What a file says of itself at its end, and the bytes of it that were read at first."""
-    with located(source.name):
+    with located(file=source.name):
         end = End.read(source)
         footer = end.footer
-        with located(f"annex before offset {footer.schema_offset}"):
+        with located(part="annex", offset=footer.schema_offset):
             annex = end.annex(source)
             if annex is not None and annex.checksums is not None:
                 end.check(annex.checksums)
-        with located(f"schema block at offset {footer.schema_offset}"):
+        with located(part="schema block", offset=footer.schema_offset):
             schema = (decode or decode_schema)(end.schema, footer.compression)
             if schema.num_buckets != footer.num_buckets:
                 raise CorruptFileError(
                     f"it has {schema.num_buckets} buckets, the footer {footer.num_buckets}"
                 )
-        with located(f"row group index at offset {footer.index_offset}"):
+        with located(part="row group index", offset=footer.index_offset):
             return FileMetaData(footer, schema, end.index, annex), end.tail
 
 

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
 import pyarrow as pa
 
-from ..errors import CorruptFileError, MosaicError
+from ..errors import CorruptFileError, Place, located
 from ..format import bucket as buckets
 from ..format._decode import Batch, Pages
 from ..format.bucket import Directory, Layout
@@ -85,8 +84,12 @@ class _Task:
         return self.bucket.compressed_size * len(self.part.wanted) // self.part.columns.num_columns
 
     @property
-    def place(self) -> str:
-        return f"row group {self.group}, bucket {self.part.number} at offset {self.bucket.offset}"
+    def place(self) -> Place:
+        return {
+            "row_group": self.group,
+            "bucket": self.part.number,
+            "offset": self.bucket.offset,
+        }
 
 
 class Scanner:
@@ -103,7 +106,7 @@ class Scanner:
         self, positions: Sequence[int], schema: pa.Schema, groups: Sequence[int], use_threads: bool
     ) -> list[pa.RecordBatch]:
         """The columns at `positions`, of the Arrow `schema`, a record batch for each row group."""
-        with located(self._source.name):
+        with located(file=self._source.name):
             if not positions:
                 return [rows_without_columns(self._metadata.rows_of(group)) for group in groups]
             parts = self._parts(positions)
@@ -160,12 +163,10 @@ class Scanner:
         for task, data in zip(tasks, self._read(ranges, use_threads), strict=True):
             task.data = data
             if task.bucket.layout == Layout.PAGED:
-                try:
+                with located(**task.place):
                     task.directory = Directory.decode(
                         data, task.part.columns, task.num_rows, task.bucket.compressed_size
                     )
-                except MosaicError as error:
-                    raise at_place(error, task.place) from error.__cause__
         ranges = []
         partial = [task for task in tasks if not task.whole]
         for task in partial:
@@ -206,13 +207,11 @@ class Scanner:
 
         def decode(task: _Task) -> None:
             part = task.part
-            try:
+            with located(**task.place):
                 pages, numbers = self._pages(task)
                 budget.spend(buckets.expansion(pages, numbers, part.columns, part.wanted))
                 batch = batches[task.group]
                 buckets.decode(pages, numbers, part.columns, part.wanted, batch, part.places)
-            except MosaicError as error:
-                raise at_place(error, task.place) from error.__cause__
 
         threaded = (
             use_threads
@@ -236,8 +235,9 @@ class Scanner:
             nulls = batch.null_count(place)
             if nulls:
                 raise CorruptFileError(
-                    f"row group {group}: column {schema.names[place]!r} has {nulls} nulls, "
-                    "but is declared not null"
+                    f"there are {nulls} nulls, but the column is declared not null",
+                    row_group=group,
+                    column=schema.names[place],
                 )
         return batch.finish(num_rows, schema)
 
@@ -283,21 +283,6 @@ class _Budget:
                 "constant columns or arrays would expand beyond what the bytes of the file can justify; "
                 "if it can be trusted, read fewer columns or row groups at a time"
             )
-
-
-def at_place(error: MosaicError, place: str) -> MosaicError:
-    """The error, with where it arose in front of its message."""
-    error.args = (f"{place}: {error}",)
-    return error
-
-
-@contextmanager
-def located(place: str) -> Iterator[None]:
-    """Let errors of the block say where they arose."""
-    try:
-        yield
-    except MosaicError as error:
-        raise at_place(error, place) from error.__cause__
 
 
 def rows_without_columns(num_rows: int) -> pa.RecordBatch:

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 import pyarrow as pa
 from pyarrow import types as arrow_types
 
-from ..errors import CorruptFileError
+from ..errors import CorruptFileError, Place, located
 from ..format import _decode, bucket as buckets, list_blocks as arrays
 from ..format.annex import Annex
 from ..format.bucket import Directory, Layout
@@ -27,7 +27,6 @@ from ..format.schema import SchemaBlock
 from ..format.types import WIDTH, Kind
 from ..format.wire import Compression, Cursor, decompress, put_varint
 from ..storage.source import Source, read_ranges
-from .scan import located
 
 
 class Encoding(StrEnum):
@@ -123,11 +122,11 @@ def stored_columns(
     source: Source, metadata: FileMetaData, group: int, positions: Iterable[int] | None = None
 ) -> Iterator[StoredColumn]:
     """The columns at `positions`, by default all, as a row group stores them; in sorted order."""
-    with located(source.name):
+    with located(file=source.name):
         opened = _open(source, metadata, group, positions)
         slots = iter(read_ranges(source, [span for one in opened for span in one.slots]))
         for one in opened:
-            with located(one.wanted.place):
+            with located(**one.wanted.place):
                 yield from one.stored([next(slots) for _ in one.slots])
 
 
@@ -136,9 +135,9 @@ def stored_bytes(
 ) -> dict[int, int]:
     """Bytes of the columns in a row group, by position; of paged buckets only the front is read."""
     sizes: dict[int, int] = {}
-    with located(source.name):
+    with located(file=source.name):
         for one in _open(source, metadata, group, positions):
-            with located(one.wanted.place):
+            with located(**one.wanted.place):
                 sizes |= one.bytes_of_columns()
     return sizes
 
@@ -149,14 +148,14 @@ def paged_sizes(source: Source, metadata: FileMetaData, group: int) -> dict[int,
     numbers = [one.index for one in metadata.buckets(group) if one.layout == Layout.PAGED]
     positions = [position for number in numbers for position in block.bucket_columns(number)]
     sizes: dict[int, int] = {}
-    with located(source.name):
+    with located(file=source.name):
         opened = _open(source, metadata, group, positions)
         fronts = [
             (offset, min(size, _MAX_VARINT_BYTES)) for one in opened for offset, size in one.slots
         ]
         read = iter(read_ranges(source, fronts))
         for one in opened:
-            with located(one.wanted.place):
+            with located(**one.wanted.place):
                 slots = [next(read) for _ in one.slots]
                 sizes[one.wanted.number] = sum(Cursor(slot).varint() for slot in slots if slot.size)
     return sizes
@@ -177,7 +176,7 @@ def annex_sections(source: Source, metadata: FileMetaData) -> list[AnnexSection]
     size = metadata.annex.size - Annex.TRAILER.size
     start = metadata.footer.schema_offset - metadata.annex.size
     sections = []
-    with located(source.name):
+    with located(file=source.name):
         cursor = Cursor(source.read_at(start, size), start)
         while cursor.remaining:
             kind, length = cursor.uint8(), cursor.varint()
@@ -204,7 +203,7 @@ def _open(
     opened: list[_Monolithic | _Paged] = []
     fronts = read_ranges(source, [one.front for one in wanted])
     for one, data in zip(wanted, fronts, strict=True):
-        with located(one.place):
+        with located(**one.place):
             if one.bucket.layout == Layout.PAGED:
                 opened.append(_Paged(one, metadata.rows_of(group), data))
             else:
@@ -225,7 +224,7 @@ class _Wanted:
     ) -> None:
         self.bucket = bucket
         self.number = number
-        self.place = f"row group {group}, bucket {number} at offset {bucket.offset}"
+        self.place: Place = {"row_group": group, "bucket": number, "offset": bucket.offset}
         self.columns = BucketColumns(schema, number)
         self._schema = schema
         first = self.columns.positions.start

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Final
+from typing import Any, Final, Unpack
 
 import pyarrow as pa
 import zstandard
 
-from ..errors import CorruptFileError, MosaicError
+from ..errors import CorruptFileError, MosaicError, Place, describe_place
 from ..format._array import crc32c
 from ..format.annex import Annex, BlockChecksums
 from ..format.bucket import Directory, Layout
@@ -38,15 +38,16 @@ class Problem:
     row_group: int | None = None
     bucket: int | None = None
     column: str | None = None
+    part: str | None = None
+
+    @classmethod
+    def of(cls, error: MosaicError) -> Problem:
+        return cls(
+            error.message, error.offset, error.row_group, error.bucket, error.column, error.part
+        )
 
     def __str__(self) -> str:
-        places = [
-            f"row group {self.row_group}" if self.row_group is not None else "",
-            f"bucket {self.bucket}" if self.bucket is not None else "",
-            f"column {self.column!r}" if self.column is not None else "",
-            f"offset {self.offset}" if self.offset is not None else "",
-        ]
-        place = ", ".join(filter(None, places))
+        place = describe_place(self.part, self.row_group, self.bucket, self.column, self.offset)
         return f"{place}: {self.message}" if place else self.message
 
 
@@ -139,36 +140,25 @@ class _Frames:
 class _Notes:
     """Takes down what is wrong with a file."""
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+    def __init__(self) -> None:
         self.problems: list[Problem] = []
 
     @contextmanager
-    def noting(
-        self,
-        offset: int | None = None,
-        row_group: int | None = None,
-        bucket: int | None = None,
-        column: str | None = None,
-    ) -> Iterator[None]:
-        """Let what the block raises of the file be a problem of it."""
+    def noting(self, **place: Unpack[Place]) -> Iterator[None]:
+        """Record errors about the file that the block raises, and go on after it."""
         try:
             yield
-        except (MosaicError, pa.ArrowException) as error:
-            message = str(error).removeprefix(f"{self.name}: ")
-            if row_group is not None:
-                place = f"row group {row_group}, bucket {bucket} at offset {offset}: "
-                message = message.removeprefix(place)
-            if column is not None:
-                message = message.removeprefix(f"column {column!r}: ")
-            self.problems.append(Problem(message, offset, row_group, bucket, column))
+        except MosaicError as error:
+            self.problems.append(Problem.of(error.locate(**place)))
+        except pa.ArrowException as error:
+            self.problems.append(Problem.of(CorruptFileError(str(error), **place)))
 
 
 class _Check(_Notes):
     """The check of a file."""
 
     def __init__(self, source: Source, use_threads: bool) -> None:
-        super().__init__(source.name)
+        super().__init__()
         self.source = source
         self.use_threads = use_threads
         self.checked: list[str] = []
@@ -197,31 +187,30 @@ class _Check(_Notes):
         if end is None:
             return
         footer = end.footer
-        with self.noting(footer.schema_offset):
+        with self.noting(part="annex", offset=footer.schema_offset):
             annex = end.annex(self.source)
         is_sure = True
         if annex is not None and annex.checksums is not None:
             is_sure = False
-            with self.noting(footer.index_offset):
+            with self.noting(part="annex", offset=footer.schema_offset):
                 end.check(annex.checksums)
                 is_sure = True
-        with self.noting(footer.schema_offset):
+        with self.noting(part="schema block", offset=footer.schema_offset):
             decoded = decode_schema(end.schema, footer.compression)
             if decoded.num_buckets != footer.num_buckets:
                 raise CorruptFileError(
-                    f"the schema block has {decoded.num_buckets} buckets, the footer "
-                    f"{footer.num_buckets}"
+                    f"it has {decoded.num_buckets} buckets, the footer {footer.num_buckets}"
                 )
             block = decoded
         if block is None:
             return
-        with self.noting(footer.index_offset):
+        with self.noting(part="row group index", offset=footer.index_offset):
             self.metadata = FileMetaData(footer, block, end.index, annex)
         if self.metadata is None:
             return
         if self.metadata.codec == Compression.ZSTD:
             self.frames.add(end.schema[_SCHEMA_PREFIX:])
-        with self.noting(footer.schema_offset):
+        with self.noting(part="annex", offset=footer.schema_offset):
             self.attached = self.metadata.attached
         self.checked.append(
             f"footer, schema block and row group index: {self.metadata.num_row_groups} row groups, "
@@ -336,7 +325,7 @@ class _Check(_Notes):
         before = len(self.problems)
         if metadata.rows_of(group):
             stated: dict[int, list[Statistic]] = {}
-            with self.noting(metadata.footer.index_offset, group):
+            with self.noting(offset=metadata.footer.index_offset, row_group=group):
                 for statistic in metadata.statistics(group):
                     number = metadata.schema_block.bucket_of(statistic.position)
                     stated.setdefault(number, []).append(statistic)
@@ -403,7 +392,7 @@ class _Job(_Notes):
         stated: Sequence[Statistic],
         attached: Attached | None,
     ) -> None:
-        super().__init__(source.name)
+        super().__init__()
         self._metadata = metadata
         self._group = group
         self._number = number
@@ -411,7 +400,7 @@ class _Job(_Notes):
         self._data = data
         self._stated = stated
         self._attached = attached
-        self._place = (bucket.offset, group, number)
+        self._place: Place = {"row_group": group, "bucket": number, "offset": bucket.offset}
         held: Any = _Held(source.name, source.size, bucket.offset, data)
         self._scanner = Scanner(held, metadata)
         self.frames = _Frames()
@@ -430,13 +419,16 @@ class _Job(_Notes):
         stated = {statistic.position: statistic for statistic in self._stated}
         for position, column in zip(positions, batch.columns, strict=True):
             name = block.name(position)
-            with self.noting(*self._place, name):
+            with self.noting(**self._in_column(name)):
                 column.validate(full=True)
                 if self._attached is not None:
                     self._attached.put_on(batch.select([name]))
                 if position in stated:
                     self._check_statistic(stated[position], column)
         return self
+
+    def _in_column(self, name: str) -> Place:
+        return {**self._place, "column": name}
 
     def _read(self, positions: Sequence[int]) -> pa.RecordBatch:
         schema = pa.schema(self._metadata.schema_block.fields(positions))
@@ -445,14 +437,15 @@ class _Job(_Notes):
 
     def _blame(self, positions: Sequence[int]) -> None:
         """Note which columns cannot be read; if none can, then the bucket itself."""
-        columns = _Notes(self.name)
+        columns = _Notes()
         for position in positions:
-            with columns.noting(*self._place, self._metadata.schema_block.name(position)):
+            name = self._metadata.schema_block.name(position)
+            with columns.noting(**self._in_column(name)):
                 self._read([position])
         if 0 < len(columns.problems) < len(positions):
             self.problems += columns.problems
             return
-        with self.noting(*self._place):
+        with self.noting(**self._place):
             self._read(positions)
 
     def _count_frames(self) -> None:

@@ -25,14 +25,13 @@ from __future__ import annotations
 
 import struct
 from array import array
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import Any
 
 import pyarrow as pa
 
-from ..errors import CorruptFileError, MosaicError, UnsupportedError
+from ..errors import CorruptFileError, UnsupportedError, located
 from . import _decode, list_blocks as arrays
 from ._encode import EncodedPages
 from .nested import BucketColumns, Node, assemble
@@ -148,7 +147,7 @@ def open_slots(
 
 
 def _corrupt(fault: _decode.PageFault, columns: BucketColumns, flat: int) -> CorruptFileError:
-    return CorruptFileError(f"column {columns.name(flat)!r}: {fault}")
+    return CorruptFileError(str(fault), column=columns.name(flat))
 
 
 def flat_of(columns: BucketColumns, wanted: Sequence[int]) -> Sequence[int]:
@@ -169,20 +168,10 @@ def expansion(
                 continue
             block = pages.block(number)  # without one it is among the columns of nulls
             if block is not None:
-                with _named(columns.name(flat)):
+                with located(column=columns.name(flat)):
                     column_type = columns.node(flat).type
                     total += arrays.expansion(block, column_type, pages.num_rows(number))
     return total
-
-
-@contextmanager
-def _named(column: str) -> Iterator[None]:
-    """Let errors of the block say in which column they arose."""
-    try:
-        yield
-    except MosaicError as error:
-        error.args = (f"column {column!r}: {error}",)
-        raise
 
 
 def decode(
@@ -230,7 +219,7 @@ def _decode_blocks(
             zeros = arrays.make_zeros(num_rows) if zeros is None else zeros
             decoded[node.flat] = arrays.nulls(node.type, num_rows, zeros)
             continue
-        with _named(columns.name(node.flat)):
+        with located(column=columns.name(node.flat)):
             decoded[node.flat] = arrays.decode(block, node.type, num_rows)
     return decoded
 

@@ -297,7 +297,7 @@ class FileMetaData:
             if not ascending:
                 numbers = self._entries[_ENTRY * first : _ENTRY * (first + count) : _ENTRY].tolist()
                 if len(set(numbers)) < count:
-                    raise CorruptFileError(f"row group {group} lists a bucket twice")
+                    raise CorruptFileError("a bucket is listed twice", row_group=group)
 
     def __reduce__(self) -> Any:
         return FileMetaData, (self.footer, self._schema, self.index, self.annex)
@@ -431,12 +431,16 @@ class FileMetaData:
         else:
             numbers = self._entries[_ENTRY * first : _ENTRY * (first + count) : _ENTRY].tolist()
             if number not in numbers:
-                raise CorruptFileError(f"row group {group} has no bucket {number}")
+                raise CorruptFileError(
+                    "the bucket is missing from the row group index", row_group=group, bucket=number
+                )
             entry = first + numbers.index(number)
         bucket = Bucket(*self._entry(entry)[1:])
         if bucket.layout == Layout.PAGED and self.footer.compression != Compression.ZSTD:
             raise CorruptFileError(
-                f"bucket {number} of row group {group} is paged, in a file without compression"
+                "the bucket is paged, but the file is not compressed",
+                row_group=group,
+                bucket=number,
             )
         return bucket
 

@@ -168,7 +168,7 @@ def _descriptor(field: pa.Field, array_blocks: bool) -> bytes:
     try:
         return ColumnType.from_arrow(field, array_blocks).descriptor
     except UnsupportedError as error:
-        error.add_note(f"column {field.name!r}")
+        error.locate(column=field.name)
         raise
 
 

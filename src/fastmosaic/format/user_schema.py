@@ -106,7 +106,7 @@ def _as_type(column: Any, field: pa.Field) -> Any:
         return column.cast(field.type)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise CorruptFileError(
-            f"column {field.name!r} has values that {field.type} has not: {error}"
+            f"the values do not fit {field.type}: {error}", column=field.name
         ) from error
 
 

@@ -26,10 +26,9 @@ from pyarrow import types
 
 from ..dataset.discovery import is_many
 from ..dataset.fileset import FileSet, Partitioning
-from ..errors import CorruptFileError, MosaicError, SchemaMismatchError, UnsupportedError
+from ..errors import CorruptFileError, MosaicError, SchemaMismatchError, UnsupportedError, located
 from ..file.options import WriteOptions, accepts_options, check_names
 from ..file.reader import MosaicFile, Readable, unique
-from ..file.scan import located
 from ..file.writer import MosaicWriter, Writable
 from ..format.types import storage_type
 
@@ -110,9 +109,9 @@ def read_pandas(
     """
     _import_pandas()
     rows = _open(source, filesystem, partitioning, unify)
-    place = str(source) if isinstance(source, str | os.PathLike) else "metadata of the schema"
+    name = str(source) if isinstance(source, str | os.PathLike) else None
     try:
-        with located(place):
+        with located(file=name, part="pandas metadata"):
             metadata = _metadata(rows)
             description = _description(metadata)
         names = _names(rows, columns, description)
@@ -123,7 +122,7 @@ def read_pandas(
     is_whole = filters is None and not (isinstance(rows, FileSet) and len(rows.files) > 1)
     of_arrow: set[str] = set()
     if types_mapper is None:
-        with located(place):
+        with located(file=name, part="pandas metadata"):
             typed = _decode_types(metadata, table.column_names)
         table = _with_types(table, description, typed)
         of_arrow = _of_arrow_dtype(description, typed)

@@ -85,6 +85,7 @@ def columns_of(
             raise ValueError(
                 f"filter {_shown(text)} does not fit its columns: {message}"
             ) from error
+        # pyarrow tells the name in no other way.
         missing = message.removeprefix(NO_MATCH).partition(") in ")[0]
         not_found = ColumnNotFoundError.for_name(missing, () if names is None else names())
         not_found.add_note(f"in the filter {_shown(text)}")

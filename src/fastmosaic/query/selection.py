@@ -30,9 +30,7 @@ def _matches(pattern: str, names: Sequence[str], known: set[str]) -> Iterator[st
     matches = re.compile(translate(pattern)).match
     found = [name for name in names if matches(name)]
     if not found:
-        literal = ColumnNotFoundError.for_name(GLOB.sub("", pattern), names)
-        _, semicolon, hint = str(literal).partition(";")
-        raise ColumnNotFoundError(f"no column matches {pattern!r}{semicolon}{hint}")
+        raise ColumnNotFoundError.for_pattern(pattern, GLOB.sub("", pattern), names)
     yield from found
 
 

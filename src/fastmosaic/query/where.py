@@ -152,7 +152,7 @@ class Condition:
                 column_types[name] = field(name).type
             except ColumnNotFoundError as error:
                 if name in self.quoted:
-                    error.args = (f"{error}; text is in single quotes",)
+                    error.message += "; text is in single quotes"
                 raise
         return _Binder(column_types).when(self.root, True)
 

@@ -178,9 +178,10 @@ class Fit:
             return _plain(array).cast(field.type)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             raise self._error(
-                f"{_place(file)}column {field.name!r}: cannot convert {array.type} to "
-                f"{field.type} without loss: {_inexact(array, field.type) or error}"
-                f"{ending(self._advice)}"
+                f"cannot convert {array.type} to {field.type} without loss: "
+                f"{_inexact(array, field.type) or error}{ending(self._advice)}",
+                file=file or None,
+                column=field.name,
             ) from error
 
     def _check_nulls(self, arrays: Sequence[pa.Array], file: str) -> None:
@@ -188,7 +189,8 @@ class Fit:
             try:
                 check_nulls(arrays[place], field)
             except SchemaMismatchError as error:
-                raise SchemaMismatchError(f"{_place(file)}column {field.name!r} {error}") from None
+                error.locate(file=file or None, column=field.name)
+                raise
 
 
 class Fits:
@@ -249,10 +251,6 @@ class Fits:
         return self.of(batch.schema)(batch, values, file)
 
 
-def _place(file: str) -> str:
-    return f"{file}: " if file else ""
-
-
 def _strict(target: pa.Schema) -> list[tuple[int, pa.Field]]:
     """Return the columns that must not be null, or must not contain nulls."""
     return [(place, field) for place, field in enumerate(target) if forbids_nulls(field)]
@@ -288,7 +286,7 @@ def _check_stored(given: pa.DataType, field: pa.Field) -> None:
     try:
         stored = storage_type(given)
     except UnsupportedError as error:
-        raise SchemaMismatchError(f"column {field.name!r}: {error}") from None
+        raise SchemaMismatchError(error.message, column=field.name) from None
     if stored != field.type:
         raise SchemaMismatchError(
             f"column {field.name!r} has type {given}, but the writer expects {field.type}"

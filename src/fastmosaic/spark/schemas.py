@@ -79,7 +79,8 @@ def arrow_for_spark(schema: pa.Schema) -> pa.Schema:
             try:
                 type = made[field.type] = _arrow_type(storage_type(field.type))
             except UnsupportedError as error:
-                raise UnsupportedError(f"column {field.name!r}: {error}") from None
+                error.locate(column=field.name)
+                raise
         fields.append(pa.field(field.name, type, field.nullable))
     return pa.schema(fields)
 

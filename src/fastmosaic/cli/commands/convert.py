@@ -442,7 +442,8 @@ def _advising() -> Iterator[None]:
     try:
         yield
     except UnsupportedError as error:
-        raise UnsupportedError(f"{error}; --type can cast a column, -c leave it out") from error
+        error.message += "; --type can cast a column, -c leave it out"
+        raise
 
 
 @contextmanager

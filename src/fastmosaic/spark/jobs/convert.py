@@ -326,8 +326,7 @@ def _check_sort_keys(keys: SortKeys, schema: pa.Schema) -> None:
     for name, _ in keys:
         index = schema.get_field_index(name)
         if index < 0:
-            error = ColumnNotFoundError.for_name(name, schema.names)
-            raise ColumnNotFoundError(f"sort_by: {error}")
+            raise ColumnNotFoundError.for_name(name, schema.names, option="sort_by")
         if pa.types.is_nested(schema.field(index).type):
             raise UnsupportedError(
                 f"sort_by: column {name!r} is of type {schema.field(index).type}, "

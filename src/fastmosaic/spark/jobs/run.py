@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import pyarrow as pa
 
-from ... import errors
 from ...dataset.discovery import Found
 from ...errors import CorruptFileError, MosaicError, UnsupportedError
 from ...storage.location import as_arrow
@@ -39,15 +38,17 @@ _STOP: Final = "stop"
 class BadFile(Exception):
     """A file has something wrong with it, and trying again will not help."""
 
-    def __init__(self, file: str, problem: str, kind: str) -> None:
-        super().__init__(file, problem, kind)
+    def __init__(self, file: str, error: MosaicError) -> None:
+        super().__init__(file, error)
         self.file = file
-        self.problem = problem
-        self.kind = kind  # the name of an error of this package
+        self.error = error.locate(file=file)
+
+    @property
+    def problem(self) -> str:
+        return self.error.detail
 
     def to_error(self) -> MosaicError:
-        found: type[MosaicError] = getattr(errors, self.kind)
-        return found(f"{self.file}: {self.problem}")
+        return self.error
 
     def to_failure(self) -> Failure:
         return Failure(self.file, self.problem)
@@ -59,15 +60,14 @@ def blaming(file: str) -> Iterator[None]:
     try:
         yield
     except MosaicError as error:
-        problem = str(error).removeprefix(f"{file}: ")
-        raise BadFile(file, problem, type(error).__name__) from error
+        raise BadFile(file, error) from error
     except (pa.ArrowException, ValueError, NotImplementedError) as error:
-        raise BadFile(file, str(error), CorruptFileError.__name__) from error
+        raise BadFile(file, CorruptFileError(str(error))) from error
     except OSError as error:
         # Arrow says so of damaged bytes; the system says what its error is.
         if error.errno is not None:
             raise
-        raise BadFile(file, str(error), CorruptFileError.__name__) from error
+        raise BadFile(file, CorruptFileError(str(error))) from error
 
 
 @dataclass(frozen=True, slots=True)
