@@ -359,10 +359,12 @@ def test_unequal_files_without_a_union(tmp_path, other, message):
 
 def test_a_partition_that_is_also_in_a_file(tmp_path):
     root = write(tmp_path, {"k=1/a": pa.table({"x": [1]}), "k=2/b": pa.table({"k": [7]})})
-    with pytest.raises(SchemaMismatchError, match=r"k=2/b: column 'k' is in the file.*k=2;"):
+    with pytest.raises(
+        SchemaMismatchError, match=r"k=2/b: column 'k': the column is in the file.*k=2;"
+    ):
         fm.read_table(root)
     dataset = MosaicDataset(root, schema=pa.schema({"k": pa.int64()}))
-    with pytest.raises(SchemaMismatchError, match=r"k=2/b: column 'k' is in the file"):
+    with pytest.raises(SchemaMismatchError, match=r"k=2/b: column 'k': the column is in the file"):
         dataset.read()
     assert fm.read_table(root, partitioning=None).to_pylist() == [
         {"x": 1, "k": None},

@@ -330,7 +330,7 @@ def test_a_bucket_listed_twice_is_corrupt(buckets):
 def test_a_bucket_that_is_not_listed_is_corrupt():
     given = metadata(group(5, [(0, 0, 10, 99)]))
     assert given.bucket(0, 0) == Bucket(0, 10, 99)
-    with pytest.raises(CorruptFileError, match="row group 0, bucket 1: .*missing"):
+    with pytest.raises(CorruptFileError, match=r"row group 0, bucket 1: .*missing"):
         given.bucket(0, 1)
 
 
