@@ -1,4 +1,4 @@
-"""List columns in both layouts: what they take on disk, and how long writing and reading take.
+"""Compare both layouts of list columns: size on disk, and time to write and read.
 
 python -m bench.arrays          writes docs/arrays.md
 """
@@ -26,35 +26,34 @@ _rng = np.random.default_rng(11)
 _WORDS = np.array([f"word_{i}" for i in range(100)], dtype=object)
 
 TEXT = """\
-# Lists as columns, or as array data blocks
+# Lists as columns or array data blocks
 
-A list column of scalars can be stored in two ways. By default (`array_layout="columns"`) it is two
-columns: one of lengths and one of elements, each with its encoding, a constant or a dictionary where
-that is smaller. Any reader of Mosaic v1 knows it. With `array_layout="block"` it is one array data
-block, as in Kudu: the lengths and both null bitmaps as runs, then the elements that are not null, as
-they are, and a CRC-32C. A file with such a column has version 2, which the Apache reader refuses.
-Both give the same table.
+fastmosaic can store a list column of scalars in two ways. Both return the same table.
 
-What differs is this:
+- `array_layout="columns"`, the default, stores two columns: one of lengths and one of elements. Each is encoded
+  separately, as a constant or with a dictionary where that is smaller. Every Mosaic v1 reader can read it.
+- `array_layout="block"` stores one array data block, as in Kudu: run-length encoded lengths and null bitmaps,
+  followed by the non-null elements without further encoding, and a CRC-32C. Such a file has version 0x81, which the
+  Apache reader refuses.
 
-- Lengths that stay the same for a while take almost nothing in a block, and so do bitmaps with long
-  runs. As columns they take a dictionary index a row, or four bytes where they are too many for
-  one, and a bit a row where there are nulls.
-- Lengths that change from row to row take two bytes in a block.
-- A block has no dictionary. Elements of few distinct values are larger there.
-- Elements of a block are bytes as in Arrow. Those of columns are looked at for a dictionary when
-  they are written, and numbers change the order of their bytes. But a block has its checksum
-  besides that of zstd.
-- A list in a block has 65,535 elements at most.
+The differences are:
 
-So blocks are for files that shall be laid out as in Kudu. They are not smaller once zstd has
-compressed both, but for lengths in long runs, and there by little; and where lengths vary or
-elements repeat, columns are the smaller ones.
+- Lengths that repeat over many rows take almost no space in a block, and neither do null bitmaps with long runs. As
+  columns, each row needs a dictionary index, or four bytes if there are too many distinct lengths, plus one bit if
+  there are nulls.
+- Lengths that change from row to row take two bytes each in a block.
+- A block has no dictionary, so elements with few distinct values take more space.
+- A block stores elements as Arrow does. Columns need a dictionary lookup when they are written, and the byte order of
+  numbers is changed. A block has its own checksum in addition to zstd's.
+- A list in a block can have at most 65,535 elements.
+
+Use blocks for files that must have the same layout as in Kudu. After zstd compression they are not smaller, except by
+a little where lengths repeat in long runs. Where lengths vary or elements repeat, columns are smaller.
 
 ## Measurements
 
-One column, one row group, zstd level 1 with checksums, one thread. Times are those of the processor,
-the best of {runs}, from and to memory. `python -m bench.arrays` writes this page.
+One column, one row group, zstd level 1 with checksums, one thread. Times are processor time, the best of {runs} runs,
+from and to memory. To reproduce this page, run `python -m bench.arrays`.
 
 {table}
 
@@ -127,7 +126,7 @@ def _written(table: pa.Table, layout: str, compression: str) -> bytes:
 
 
 def _seconds(work: Callable[[], object]) -> float:
-    """Processor time: a machine that others use does not change it much."""
+    """Return processor time, which other load on the machine hardly changes."""
     times = []
     for _ in range(RUNS):
         start = process_time()
@@ -141,7 +140,7 @@ def _measure(name: str, lists: pa.Array) -> Iterator[str]:
     for layout in LAYOUTS:
         raw, data = (_written(table, layout, compression) for compression in ("none", "zstd"))
         if not fm.read_table(data).equals(table):
-            raise AssertionError(f"{name}: the layout {layout!r} gives another table")
+            raise AssertionError(f"{name}: the layout {layout!r} does not return the same table")
         writing = _seconds(lambda layout=layout: _written(table, layout, "zstd"))  # type: ignore[misc]
         reading = _seconds(lambda data=data: fm.read_table(data, use_threads=False))  # type: ignore[misc]
         yield (

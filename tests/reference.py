@@ -182,7 +182,8 @@ INTEGERS = [pa.int8(), pa.int16(), pa.int32(), pa.int64()]
 SIMPLE = dict(enumerate([pa.bool_(), *INTEGERS, pa.float32(), pa.float64(), pa.date32()]))
 SIMPLE |= {10: pa.string(), 13: pa.binary()}
 WITH_LENGTH = {8: pa.string(), 9: pa.string(), 11: pa.binary(), 12: pa.binary()}
-DECIMAL, TIME, TIMESTAMP, TIMESTAMP_LTZ, ARRAY, MAP, ARRAY_BLOCK = range(14, 21)
+DECIMAL, TIME, TIMESTAMP, TIMESTAMP_LTZ, ARRAY, MAP = range(14, 20)
+ARRAY_BLOCK = 0xE0
 PRECISIONS = {"ms": 3, "us": 6, "ns": 9}
 LEGACY_NANOS = [("millis", pa.int64()), ("nanos_of_milli", pa.int32())]
 
@@ -400,7 +401,7 @@ def deserialize(column: Column, arrow: pa.DataType) -> pa.Array:
     return array
 
 
-# --- Type 20: arrays in data blocks ----------------------------------------------------------
+# --- Type 0xE0: arrays in data blocks --------------------------------------------------------
 
 
 def block_form(element: pa.DataType) -> str | int:
@@ -876,6 +877,7 @@ def read_row_group(stream: BytesIO, types: list[pa.DataType]) -> RowGroup:
 
 FOOTER = struct.Struct(">QQIIBBH4s")
 HAS_BLOCKS = 0x0100  # a flag of the footer; from this one on, a reader must know them
+WITH_FEATURES = 0x81  # the version of a file with such a flag
 
 
 class Options(NamedTuple):
@@ -925,7 +927,7 @@ def encode_file(batches: Iterable[pa.RecordBatch], schema: pa.Schema, **options:
     index_offset = len(out)
     out += b"".join(map(encode_row_group, groups))
     counts = num_buckets, len(groups), chosen.compression
-    version = 2 if flags else 1
+    version = WITH_FEATURES if flags else 1
     return out + FOOTER.pack(index_offset, schema_offset, *counts, version, flags, b"MOSA")
 
 
@@ -987,7 +989,7 @@ def open_file(data: bytes) -> File:
     index_offset, schema_offset, num_buckets, num_groups, compression, version, flags, _ = footer
     required = flags & 0xFF00
     require(required in (0, HAS_BLOCKS), "unknown features")
-    require(version == (2 if required else 1), "unsupported version")
+    require(version == (WITH_FEATURES if required else 1), "unsupported version")
     require(compression in (NONE, ZSTD), "unsupported compression")
     require(schema_offset + 4 <= index_offset <= len(data) - 32, "corrupted footer offsets")
     body = data[schema_offset + 4 : index_offset]

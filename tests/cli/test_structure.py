@@ -104,7 +104,7 @@ def test_meta_of_a_file_of_paimon_mosaic(run, tmp_path):
 def test_meta_of_array_blocks(run, tmp_path):
     fm.write_table(TABLE, tmp_path / "a.mosaic", array_layout="block")
     found = facts(run("meta", tmp_path / "a.mosaic"))
-    assert (found["version"], found["array blocks"]) == ("2", "1")
+    assert (found["version"], found["array blocks"]) == ("129", "1")
 
 
 def test_meta_of_a_directory(run, file, tmp_path):
@@ -254,7 +254,7 @@ def test_pages_of_some_columns(run, file, fails):
     ]
     assert names == ["one", "none"]
     assert "did you mean 'kind'" in fails("pages", file, "-c", "kin")
-    assert "row group 3 of a file that has 3" in fails("pages", file, "--row-group", "3")
+    assert "row group 3 does not exist: the file has 3" in fails("pages", file, "--row-group", "3")
     assert "bucket 3 of a file that has 3" in fails("pages", file, "--bucket", "3")
 
 

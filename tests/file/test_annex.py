@@ -14,9 +14,9 @@ import pytest
 
 import fastmosaic as fm
 from fastmosaic.format import user_schema as attached
-from fastmosaic.format._array import crc32c
+from fastmosaic.format._crc import crc32c
 from fastmosaic.format.annex import Annex, BlockChecksums, Checksums
-from fastmosaic.format.metadata import Flag, Footer
+from fastmosaic.format.footer import Flag, Footer
 
 REFUSED = (fm.CorruptFileError, fm.UnsupportedError)
 SMALL = pa.table({"id": [1, 2, 3], "name": ["a", None, "c"]})

@@ -561,8 +561,8 @@ def test_a_damaged_file_is_refused_when_one_column_is_asked_for(data):
 
 
 def test_the_next_version_is_unsupported_and_not_corrupt():
-    with pytest.raises(fm.UnsupportedError, match="version 3"):
-        fm.read_schema(forge(version=3))
+    with pytest.raises(fm.UnsupportedError, match=r"version 2 at .* is newer than this library"):
+        fm.read_schema(forge(version=2))
 
 
 @pytest.mark.parametrize("name", ["another magic", "text that is not UTF-8", "half a frame"])

@@ -14,15 +14,9 @@ from reference import sized, uv
 from fastmosaic.errors import CorruptFileError, UnsupportedError
 from fastmosaic.format._index import walk_index, walk_statistics
 from fastmosaic.format.bucket import Layout
-from fastmosaic.format.metadata import (
-    Bucket,
-    ColumnStatistics,
-    FileMetaData,
-    Flag,
-    Footer,
-    Statistic,
-    encode_row_group,
-)
+from fastmosaic.format.footer import Flag, Footer
+from fastmosaic.format.index import Bucket, Statistic, encode_row_group
+from fastmosaic.format.metadata import ColumnStatistics, FileMetaData
 from fastmosaic.format.schema import SchemaBlock
 from fastmosaic.format.types import ColumnType
 from fastmosaic.format.wire import Compression
@@ -54,10 +48,10 @@ def test_unknown_flags_of_the_lower_byte_do_not_count():
     assert Footer.decode(changed(26, b"\0\x01"), FILE_SIZE).has_annex
 
 
-def test_flags_of_the_upper_byte_make_version_2():
+def test_flags_of_the_upper_byte_make_version_0x81():
     footer = replace(FOOTER, flags=Flag.ARRAY_BLOCKS | Flag.ANNEX)
     encoded = footer.encode()
-    assert encoded[24:28] == b"\1\2\1\1"
+    assert encoded[24:28] == b"\1\x81\1\1"
     assert Footer.decode(encoded, FILE_SIZE) == footer
 
 
@@ -68,10 +62,12 @@ def test_an_unknown_flag_of_the_upper_byte_is_refused_by_its_bit(bit):
         Footer.decode(encoded, FILE_SIZE)
 
 
-@pytest.mark.parametrize(("version", "flags"), [(1, 0x0100), (2, 0x0000), (2, 0x00FF), (1, 0x8000)])
+@pytest.mark.parametrize(
+    ("version", "flags"), [(1, 0x0100), (0x81, 0x0000), (0x81, 0x00FF), (1, 0x8000)]
+)
 def test_version_and_flags_that_contradict_each_other_are_refused(version, flags):
     encoded = changed(25, bytes([version]) + flags.to_bytes(2, "big"))
-    with pytest.raises(CorruptFileError, match=f"version {version} and has the flags {flags:#06x}"):
+    with pytest.raises(CorruptFileError, match=f"version {version:#x} with flags {flags:#06x}"):
         Footer.decode(encoded, FILE_SIZE)
 
 
@@ -84,22 +80,39 @@ def test_a_footer_at_the_edges_of_its_file():
 @pytest.mark.parametrize(
     ("tail", "file_size", "error", "message"),
     [
-        (b"", 0, CorruptFileError, "not a Mosaic file: 0 bytes are too few for one"),
-        (FOOTER.encode()[1:], 31, CorruptFileError, "31 bytes are too few for one"),
+        (b"", 0, CorruptFileError, "not a Mosaic file: 0 bytes are too few, a footer has 32"),
+        (FOOTER.encode()[1:], 31, CorruptFileError, "31 bytes are too few, a footer has 32"),
         (changed(31, b"a"), FILE_SIZE, CorruptFileError, "it does not end in 'MOSA'"),
         (bytes(32), FILE_SIZE, CorruptFileError, "it does not end in 'MOSA'"),
-        (changed(25, b"\0"), FILE_SIZE, UnsupportedError, "version 0 at offset 1093; .* reads 1"),
-        (changed(25, b"\3"), FILE_SIZE, UnsupportedError, "version 3 at offset 1093; .* 1 and 2"),
+        (
+            changed(25, b"\0"),
+            FILE_SIZE,
+            UnsupportedError,
+            "version 0 at offset 1093 does not exist",
+        ),
+        (
+            changed(25, b"\2"),
+            FILE_SIZE,
+            UnsupportedError,
+            "version 2 at offset 1093 is newer than this",
+        ),
+        (changed(25, b"\x80"), FILE_SIZE, UnsupportedError, "reads versions 1 and 0x81"),
+        (changed(25, b"\x82"), FILE_SIZE, UnsupportedError, "version 130 at .* is newer"),
         (
             changed(24, b"\2"),
             FILE_SIZE,
             UnsupportedError,
-            "compression 2 at offset 1092 is neither",
+            "unknown compression 2 at offset 1092",
         ),
-        (FOOTER.encode(), 1031, CorruptFileError, "at 900 and 1000, in a file of 1031 bytes"),
-        (changed(8, b"\xff"), FILE_SIZE, CorruptFileError, "schema and index at 1837468647967"),
-        (changed(0, b"\xff"), FILE_SIZE, CorruptFileError, "and 1837468647967"),
-        (changed(0, (903).to_bytes(8)), FILE_SIZE, CorruptFileError, "at 900 and 903, in a file"),
+        (FOOTER.encode(), 1031, CorruptFileError, "at 900 and .* at 1000, .* file of 1031 bytes"),
+        (changed(8, b"\xff"), FILE_SIZE, CorruptFileError, "schema block at 1837468647967"),
+        (changed(0, b"\xff"), FILE_SIZE, CorruptFileError, "index at 1837468647967"),
+        (
+            changed(0, (903).to_bytes(8)),
+            FILE_SIZE,
+            CorruptFileError,
+            "at 900 and .* at 903, which is impossible",
+        ),
     ],
 )
 def test_a_broken_footer_is_refused(tail, file_size, error, message):
@@ -310,7 +323,7 @@ def test_metadata_of_a_file_without_rows_or_columns():
 
 @pytest.mark.parametrize("number", [-1, 1])
 def test_a_row_group_that_is_not_there(number):
-    with pytest.raises(IndexError, match=f"row group {number} of a file that has 1"):
+    with pytest.raises(IndexError, match=f"row group {number} does not exist: the file has 1"):
         metadata(group(5)).row_group(number)
 
 

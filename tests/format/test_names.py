@@ -11,6 +11,7 @@ from strategies import names as any_names
 from fastmosaic.errors import CorruptFileError
 from fastmosaic.format import _schema
 from fastmosaic.format.names import MAX_NAMES_BYTES, Names, encode_columns
+from fastmosaic.format.types import KIND_OF_TYPE
 
 # Few letters make many pairs, long runs and many ties.
 ascii_names = st.one_of(
@@ -39,7 +40,7 @@ def expand(coded, rules=None, limit=MAX_NAMES_BYTES):
     body = b"".join(
         reference.uv(shared) + reference.sized(suffix) + b"\0\0" for shared, suffix in coded
     )
-    starts, type_starts, kinds, longest = _schema.walk_columns(body, 0, len(coded))
+    starts, type_starts, kinds, longest = _schema.walk_columns(body, 0, len(coded), KIND_OF_TYPE)
     assert [body[at:end] for at, end in zip(type_starts, starts[1:], strict=True)] == [
         b"\0\0"
     ] * len(coded)

@@ -9,7 +9,7 @@ from hypothesis import given, strategies as st
 from reference import sized
 from strategies import array_of, tables
 
-from fastmosaic.format.metadata import Statistic
+from fastmosaic.format.index import Statistic
 from fastmosaic.format.statistics import measure
 from fastmosaic.format.types import ColumnType
 

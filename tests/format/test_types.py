@@ -165,6 +165,7 @@ def test_every_truncation_of_a_descriptor_is_corrupt(arrow):
     ("descriptor", "error", "message"),
     [
         (b"\x15\1", UnsupportedError, "unknown type 21 at offset 0"),
+        (b"\x14\1\0", UnsupportedError, "type 20 is STRUCT, of a later Mosaic version"),
         (LIST + b"\xff\1", UnsupportedError, "unknown type 255 at offset 3"),
         (b"\3\1\0", CorruptFileError, "1 bytes follow a type descriptor"),
         (b"\x0e\1\0\0", CorruptFileError, "decimal precision 0 is not in 1..38"),

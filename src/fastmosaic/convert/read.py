@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from ..dataset.discovery import Found
 from ..file.reader import MosaicFile
-from ..format.metadata import MAGIC
+from ..format.footer import FILE_MAGIC
 from ..storage.location import as_arrow
 from .text import DEFAULT_DIALECT, Dialect, open_text, rows
 
@@ -67,7 +67,7 @@ def format_by_content(found: Found) -> str | None:
         size = source.size()
         start = source.read_at(min(size, 8), 0)
         end = source.read_at(min(size, 8), max(0, size - 8))
-    if end.endswith(MAGIC):
+    if end.endswith(FILE_MAGIC):
         return "mosaic"
     marks = {b"PAR1": "parquet", b"ORC": "orc", b"ARROW1": "arrow"}
     return next((format for mark, format in marks.items() if start.startswith(mark)), None)

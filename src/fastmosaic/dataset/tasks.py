@@ -12,7 +12,8 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from ..format.metadata import FileMetaData, Footer
+from ..format.footer import Footer
+from ..format.metadata import FileMetaData
 from ..format.schema import SchemaBlock
 from ..schemas.fit import Fits
 from .discovery import Found

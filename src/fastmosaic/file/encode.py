@@ -13,7 +13,7 @@ from ..errors import ColumnNotFoundError, MosaicError, UnsupportedError
 from ..format import list_blocks as arrays
 from ..format._encode import ColumnFault, Columns, encode
 from ..format.bucket import encode_monolithic, encode_paged, monolithic_header
-from ..format.metadata import Statistic
+from ..format.index import Statistic
 from ..format.nested import BucketColumns, flatten
 from ..format.schema import SchemaBlock
 from ..format.statistics import measure

@@ -13,7 +13,8 @@ import pyarrow as pa
 
 from ..errors import ColumnNotFoundError, CorruptFileError, located
 from ..format.annex import Annex, Checksums
-from ..format.metadata import FileMetaData, Footer
+from ..format.footer import Footer
+from ..format.metadata import FileMetaData
 from ..format.schema import SchemaBlock
 from ..format.user_schema import Attached
 from ..format.wire import Compression, decompress

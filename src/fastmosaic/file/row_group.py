@@ -14,12 +14,12 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from ..errors import CorruptFileError, SchemaMismatchError
-from ..format._array import crc32c
 from ..format.annex import BlockChecksums
-from ..format.metadata import FileMetaData, Statistic
+from ..format.index import Statistic
+from ..format.metadata import FileMetaData
 from ..format.schema import SchemaBlock
 from ..format.types import ColumnType, Kind
-from ..format.wire import Compression
+from ..format.wire import Compression, crc32c
 from ..storage.source import Source, read_ranges
 
 

@@ -18,7 +18,8 @@ from ..errors import CorruptFileError, Place, located
 from ..format import bucket as buckets
 from ..format._decode import Batch, Pages
 from ..format.bucket import Directory, Layout
-from ..format.metadata import Bucket, FileMetaData
+from ..format.index import Bucket
+from ..format.metadata import FileMetaData
 from ..format.nested import BucketColumns
 from ..format.wire import MAX_BLOCK_BYTES, MAX_EXPANSION, Compression, decompress
 from ..storage.source import EMPTY, Source, read_ranges

@@ -21,7 +21,8 @@ from ..errors import CorruptFileError, Place, located
 from ..format import _decode, bucket as buckets, list_blocks as arrays
 from ..format.annex import Annex
 from ..format.bucket import Directory, Layout
-from ..format.metadata import Bucket, FileMetaData
+from ..format.index import Bucket
+from ..format.metadata import FileMetaData
 from ..format.nested import BucketColumns, Node
 from ..format.schema import SchemaBlock
 from ..format.types import WIDTH, Kind

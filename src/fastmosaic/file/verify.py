@@ -12,14 +12,14 @@ import pyarrow as pa
 import zstandard
 
 from ..errors import CorruptFileError, MosaicError, Place, describe_place
-from ..format._array import crc32c
 from ..format.annex import Annex, BlockChecksums
 from ..format.bucket import Directory, Layout
-from ..format.metadata import Bucket, FileMetaData, Statistic
+from ..format.index import Bucket, Statistic
+from ..format.metadata import FileMetaData
 from ..format.nested import BucketColumns
 from ..format.statistics import measure
 from ..format.user_schema import Attached
-from ..format.wire import Compression, Cursor
+from ..format.wire import Compression, Cursor, crc32c
 from ..storage.source import Source, open_source, read_ranges
 from ..threads import map_in_order
 from .reader import End, Readable, decode_schema

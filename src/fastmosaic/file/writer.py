@@ -13,12 +13,12 @@ from typing import IO, Final, Self, TypeAlias, Unpack
 import pyarrow as pa
 
 from ..format import user_schema as attached
-from ..format._array import crc32c
 from ..format.annex import Annex, BlockChecksums, Checksums
-from ..format.metadata import Bucket, Flag, Footer, encode_row_group
+from ..format.footer import Flag, Footer
+from ..format.index import Bucket, encode_row_group
 from ..format.schema import SchemaBlock
 from ..format.types import Kind
-from ..format.wire import Compression, compress
+from ..format.wire import Compression, compress, crc32c
 from ..schemas.fit import Fits, stored_schema
 from ..storage.sink import open_sink
 from ..version import __version__

@@ -27,67 +27,15 @@ from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_FromStringAndSize
 
 from fastmosaic.format._arrow cimport ArrowArray
+from fastmosaic.format._crc cimport fm_crc32c
 from fastmosaic.format._wire cimport (
     Reader, fm_bits, fm_copy, fm_ctz64, fm_equal, fm_is_ascii, fm_load16, fm_load32, fm_load64,
-    fm_popcount64, fm_store16, fm_store32, fm_store64, is_utf8, left, uint16_t, uint32_t, uint64_t,
-    varint,
+    fm_popcount64, fm_store16, fm_store32, fm_store64, is_utf8, left, put_varint, uint16_t, uint32_t,
+    uint64_t, varint, varint_size,
 )
 
 cdef extern from "Python.h":
     char* PyBytes_AsString(object o) except NULL
-
-cdef extern from *:
-    """
-    /* CRC-32C: polynomial 0x1EDC6F41, reflected; eight bytes at a time by eight tables. */
-    static uint32_t fm_crc_tables[8][256];
-
-    static void fm_crc_prepare(void) {
-        for (int i = 0; i < 256; i++) {
-            uint32_t crc = (uint32_t)i;
-            for (int bit = 0; bit < 8; bit++) crc = crc >> 1 ^ (crc & 1 ? 0x82F63B78U : 0);
-            fm_crc_tables[0][i] = crc;
-        }
-        for (int i = 0; i < 256; i++)
-            for (int k = 1; k < 8; k++) {
-                uint32_t below = fm_crc_tables[k - 1][i];
-                fm_crc_tables[k][i] = below >> 8 ^ fm_crc_tables[0][below & 0xFF];
-            }
-    }
-    static uint32_t fm_crc_by_table(const uint8_t* at, int64_t size) {
-        uint32_t crc = 0xFFFFFFFFU;
-        for (; size >= 8; at += 8, size -= 8) {
-            uint64_t word = fm_load64(at) ^ crc;
-            crc = 0;
-            for (int k = 0; k < 8; k++) crc ^= fm_crc_tables[7 - k][word >> 8 * k & 0xFF];
-        }
-        for (; size; at++, size--) crc = crc >> 8 ^ fm_crc_tables[0][(crc ^ *at) & 0xFF];
-        return ~crc;
-    }
-    #if defined(__x86_64__)
-    __attribute__((target("sse4.2")))
-    static uint32_t fm_crc_by_instruction(const uint8_t* at, int64_t size) {
-        uint64_t crc = 0xFFFFFFFFU;
-        for (; size >= 8; at += 8, size -= 8)
-            crc = __builtin_ia32_crc32di(crc, fm_load64(at));
-        for (; size; at++, size--) crc = __builtin_ia32_crc32qi((uint32_t)crc, *at);
-        return ~(uint32_t)crc;
-    }
-    static uint32_t fm_crc32c(const uint8_t* at, int64_t size) {
-        if (__builtin_cpu_supports("sse4.2")) return fm_crc_by_instruction(at, size);
-        return fm_crc_by_table(at, size);
-    }
-    #else
-    static uint32_t fm_crc32c(const uint8_t* at, int64_t size) {
-        return fm_crc_by_table(at, size);
-    }
-    #endif
-    """
-    void fm_crc_prepare()
-    uint32_t fm_crc_by_table(const uint8_t* at, int64_t size) nogil
-    uint32_t fm_crc32c(const uint8_t* at, int64_t size) nogil
-
-fm_crc_prepare()
-
 
 # What can be wrong. Faults from TOO_LONG on are not the block's.
 cdef enum Fault:
@@ -235,19 +183,6 @@ cdef int64_t equal_from(const Packed* values, int64_t first) noexcept nogil:
     while i < count and value_at(values, first + i) == bits:
         i += 1
     return i
-
-
-cdef inline uint8_t* put_varint(uint8_t* to, uint64_t value) noexcept nogil:
-    while value > 0x7F:
-        to[0] = <uint8_t>(value & 0x7F | 0x80)
-        to += 1
-        value >>= 7
-    to[0] = <uint8_t>value
-    return to + 1
-
-
-cdef inline int varint_size(uint64_t value) noexcept nogil:
-    return 1 + (value >= 128) + (value >= 16384) + (value >= 2097152) + (value >= 268435456)
 
 
 cdef inline uint8_t* put_low_bytes(uint8_t* to, uint64_t value, int count) noexcept nogil:
@@ -556,18 +491,6 @@ def decode_runs(data, int width, int64_t count):
     if fault:
         fail(fault)
     return memoryview(out).cast("Q")
-
-
-def crc32c(data, *, bint portable=False):
-    """CRC-32C of `data`; with `portable`, without the instruction that some machines have."""
-    cdef Held held = Held(data)
-    cdef uint32_t crc
-    with nogil:
-        if portable:
-            crc = fm_crc_by_table(held.reader.at, left(&held.reader))
-        else:
-            crc = fm_crc32c(held.reader.at, left(&held.reader))
-    return crc
 
 
 cdef class Held:

@@ -18,7 +18,7 @@ from fastmosaic.format._wire cimport (
     ALL_NULL, ARRAY_BLOCK, BINARY, BOOL, CONST, DECIMAL64, DECIMAL128, DICT, INT8, INT16, INT32, NUM_KINDS,
     PLAIN, STRING, TIMESTAMP_NS, bit_width, fm_bits, fm_copy, fm_ctz64, fm_equal, fm_is_ascii,
     fm_load16, fm_load32, fm_load64, fm_popcount64, fm_store16, fm_store32, fm_store64, fm_swap16, fm_swap32, fm_swap64, is_utf8,
-    uint32_t, uint64_t, width_of,
+    put_varint, uint32_t, uint64_t, varint_size, width_of,
 )
 
 cdef extern from "Python.h":
@@ -137,10 +137,6 @@ cdef int64_t count_valid(const ArrowArray* array) noexcept nogil:
                                        <int>min(64, array.length - row)))
         row += 64
     return valid
-
-
-cdef inline int varint_size(uint64_t value) noexcept nogil:
-    return 1 + (value >= 128) + (value >= 16384) + (value >= 2097152) + (value >= 268435456)
 
 
 cdef inline int decimal_size(uint64_t low, int64_t high) noexcept nogil:
@@ -354,15 +350,6 @@ cdef inline int64_t size_value(const Value* value, int kind) noexcept nogil:
     if kind == DECIMAL128:
         return 1 + decimal_size(value.low, <int64_t>value.high)
     return width_of(kind)
-
-
-cdef inline uint8_t* put_varint(uint8_t* out, uint64_t value) noexcept nogil:
-    while value > 0x7F:
-        out[0] = <uint8_t>(value | 0x80)
-        out += 1
-        value >>= 7
-    out[0] = <uint8_t>value
-    return out + 1
 
 
 cdef uint8_t* put_value(uint8_t* out, const Value* value, int kind) noexcept nogil:

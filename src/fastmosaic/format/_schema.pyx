@@ -8,46 +8,39 @@ raise says what is wrong and where: `ValueError` if the bytes break the format,
 """
 
 from cpython.bytes cimport PyBytes_AsString, PyBytes_FromStringAndSize
-from libc.stdint cimport (
-    INT32_MAX, UINT32_MAX, int32_t, int64_t, uint8_t, uint16_t, uint64_t
-)
+from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memchr, memcmp, memcpy
+
+from fastmosaic.format._wire cimport (
+    ARRAY_BLOCK, DECIMAL128, TIMESTAMP_NS, Reader, is_utf8, left, put_varint, uint16_t, uint64_t,
+    varint, varint64, varint_size,
+)
 
 cdef enum:
     MAX_RULES = 128
     MAX_DEPTH = 64
-    FIRST_RULE = 0x80  # the token of rule 0: a token below is a byte
-    BOUNDARY = 256  # stands between two names while rules are trained
+    FIRST_RULE = 0x80  # the token of rule 0; lower tokens are single bytes
+    BOUNDARY = 256  # separates two names while rules are trained
     INSIDE = 257  # a place that is neither the first nor the last byte of a token
-    PIECE = 64  # the longest text that is kept of a token; longer ones are copied by their halves
-    SHORT = 16  # the longest text that is copied without looking at its length
+    PIECE = 64  # maximum text stored per token; longer texts are copied in two halves
+    SHORT = 16  # maximum text that is copied without looking at its length
+    UNKNOWN = 0xFF  # the kind of an unknown type
 
+# `types.TypeId`, as far as the parameters of a type matter here.
 cdef enum TypeId:
-    CHAR = 8
-    VARCHAR = 9
-    BINARY = 11
-    VARBINARY = 12
-    DECIMAL = 14
-    TIME = 15
-    TIMESTAMP = 16
-    TIMESTAMP_LTZ = 17
-    ARRAY = 18
-    MAP = 19
-    ARRAY_BLOCK = 20
-    NUM_TYPES = 21
-
-cdef enum Kind:
-    INT64 = 4
-    TIMESTAMP_NS = 5
-    DECIMAL64 = 6
-    DECIMAL128 = 7
-    BLOCK = 11
-
-# By type id, numbered as in types.py. DECIMAL and timestamps depend on their precision too.
-cdef uint8_t[NUM_TYPES] KIND_OF = [
-    0, 1, 2, 3, 4, 3, 4, 3, 9, 9, 9, 8, 8, 8, DECIMAL64, 3, INT64, INT64, 10, 10, BLOCK
-]
+    CHAR_TYPE = 8
+    VARCHAR_TYPE = 9
+    BINARY_TYPE = 11
+    VARBINARY_TYPE = 12
+    DECIMAL_TYPE = 14
+    TIME_TYPE = 15
+    TIMESTAMP_TYPE = 16
+    TIMESTAMP_LTZ_TYPE = 17
+    ARRAY_TYPE = 18
+    MAP_TYPE = 19
+    STRUCT_TYPE = 20  # of a later version of the format
+    ARRAY_BLOCK_TYPE = 0xE0
 
 
 cdef Py_ssize_t count_packed(const uint8_t[::1] data, const int32_t[::1] offsets) except -1:
@@ -355,40 +348,30 @@ cdef inline uint64_t zigzag(int64_t value) noexcept nogil:
     return (<uint64_t> value << 1) ^ <uint64_t> (value >> 63)
 
 
-cdef inline Py_ssize_t varint_size(uint64_t value) noexcept nogil:
-    cdef Py_ssize_t size = 1
-
-    while value > 0x7F:
-        value >>= 7
-        size += 1
-    return size
-
-
-cdef inline uint8_t *put_varint(uint8_t *out, uint64_t value) noexcept nogil:
-    while value > 0x7F:
-        out[0] = <uint8_t> (value & 0x7F | 0x80)
-        value >>= 7
-        out += 1
-    out[0] = <uint8_t> value
-    return out + 1
-
-
 # Decoding
 
 
-def walk_columns(const uint8_t[::1] body not None, Py_ssize_t position, Py_ssize_t num_columns):
-    """Where the columns of a schema block lie: (starts, type starts, kinds, longest name).
+def walk_columns(
+    const uint8_t[::1] body not None,
+    Py_ssize_t position,
+    Py_ssize_t num_columns,
+    const uint8_t[::1] kind_of not None,
+):
+    """Find the columns of a schema block: return (starts, type starts, kinds, longest name).
 
-    Column `i` is `body[starts[i]:starts[i + 1]]`, its type descriptor is the part from
-    `type_starts[i]` on. The names are still encoded, and the longest of them is counted so.
+    Column `i` is `body[starts[i]:starts[i + 1]]`, and its type descriptor begins at
+    `type_starts[i]`. `kind_of` maps type ids to kinds. Names are still encoded, and the longest
+    one is measured in its encoded form.
     """
     cdef bytes starts_data, type_starts_data, kinds_data
     cdef int32_t *starts
     cdef int32_t *type_starts
     cdef uint8_t *kinds
-    cdef Reader reader
+    cdef Body block
     cdef Py_ssize_t i, shared, size, length = 0, longest = 0
 
+    if kind_of.shape[0] != 256:
+        raise ValueError(f"{kind_of.shape[0]} kinds for 256 type ids")
     if not 0 <= position <= body.shape[0] <= INT32_MAX or num_columns < 0:
         raise ValueError(f"no {num_columns} columns at {position} of {body.shape[0]} bytes")
     # Two lengths, a type and whether it is nullable: four bytes at least.
@@ -404,29 +387,38 @@ def walk_columns(const uint8_t[::1] body not None, Py_ssize_t position, Py_ssize
     type_starts = <int32_t *> PyBytes_AsString(type_starts_data)
     kinds = <uint8_t *> PyBytes_AsString(kinds_data)
 
-    reader.data = &body[0]
-    reader.at = position
-    reader.end = body.shape[0]
+    block = body_at(body, position)
     with nogil:
         for i in range(num_columns):
-            starts[i] = <int32_t> reader.at
-            shared = take_varint(&reader)
+            starts[i] = <int32_t> offset_of(&block)
+            shared = take_varint(&block)
             if shared > length:
                 corrupt("a name that shares {} bytes with a shorter one", shared, starts[i])
-            size = take_varint(&reader)
-            skip(&reader, size)
+            size = take_varint(&block)
+            skip(&block, size)
             length = shared + size
             longest = max(longest, length)
-            type_starts[i] = <int32_t> reader.at
-            kinds[i] = <uint8_t> skip_type(&reader)
-        starts[num_columns] = <int32_t> reader.at
+            type_starts[i] = <int32_t> offset_of(&block)
+            kinds[i] = <uint8_t> skip_type(&block, &kind_of[0])
+        starts[num_columns] = <int32_t> offset_of(&block)
     return as_integers(starts_data), as_integers(type_starts_data), kinds_data, longest
 
 
-cdef struct Reader:
-    const uint8_t *data
-    Py_ssize_t at
-    Py_ssize_t end
+cdef struct Body:
+    Reader reader
+    const uint8_t *start  # of the whole body, for offsets in messages
+
+
+cdef inline Body body_at(const uint8_t[::1] data, Py_ssize_t position):
+    cdef Body self
+    self.start = &data[0] if data.shape[0] else NULL
+    self.reader.at = self.start + position
+    self.reader.end = self.start + data.shape[0]
+    return self
+
+
+cdef inline Py_ssize_t offset_of(Body *self) noexcept nogil:
+    return self.reader.at - self.start
 
 
 cdef int corrupt(const char *fact, int64_t number, Py_ssize_t at) except -1 with gil:
@@ -437,88 +429,81 @@ cdef int unsupported(const char *fact, int64_t number, Py_ssize_t at) except -1 
     raise NotImplementedError(f"{fact.decode().format(number)} at offset {at}")
 
 
-cdef inline int skip(Reader *self, Py_ssize_t size) except -1 nogil:
-    if size > self.end - self.at:
-        return corrupt("{} bytes that run past the end", size, self.at)
-    self.at += size
+cdef inline int skip(Body *self, Py_ssize_t size) except -1 nogil:
+    if size > left(&self.reader):
+        return corrupt("{} bytes that run past the end", size, offset_of(self))
+    self.reader.at += size
     return 0
 
 
-cdef inline int64_t take_varint(Reader *self) except -1 nogil:
-    """An unsigned integer of 32 bits."""
-    cdef int64_t value = 0
-    cdef int shift
-    cdef uint8_t byte
+cdef inline int64_t take_varint(Body *self) except -1 nogil:
+    """Read an unsigned integer of up to 32 bits."""
+    cdef Py_ssize_t start = offset_of(self)
+    cdef int64_t value = varint(&self.reader)
 
-    for shift in range(0, 35, 7):
-        if self.at == self.end:
-            return corrupt("a varint without an end", 0, self.at)
-        byte = self.data[self.at]
-        self.at += 1
-        value |= <int64_t> (byte & 0x7F) << shift
-        if byte < 0x80:
-            if value > UINT32_MAX:
-                break
-            return value
-    return corrupt("a varint beyond 32 bits", 0, self.at)
+    if value < 0:
+        return corrupt("a varint that is cut off or exceeds 32 bits", 0, start)
+    return value
 
 
-cdef int skip_text(Reader *self) except -1 nogil:
-    cdef Py_ssize_t start, size = take_varint(self)
+cdef int skip_text(Body *self) except -1 nogil:
+    cdef Py_ssize_t size = take_varint(self)
+    cdef const uint8_t *text = self.reader.at
 
-    start = self.at
     skip(self, size)
-    if not is_utf8(self.data + start, 0, size):
-        return corrupt("text that is not UTF-8", 0, start)
+    if not is_utf8(text, size):
+        return corrupt("text that is not UTF-8", 0, text - self.start)
     return 0
 
 
-cdef int skip_type(Reader *self) except -1 nogil:
-    """The kind of the type whose descriptor is next, all of which is checked."""
-    cdef bint[MAX_DEPTH] in_key  # by depth: of a map whose value is still to come
+cdef int skip_type(Body *self, const uint8_t *kind_of) except -1 nogil:
+    """Check the type descriptor that comes next and return its kind."""
+    cdef bint[MAX_DEPTH] in_key  # by depth: inside the key of a map, whose value is yet to come
     cdef int type_id, kind = -1, depth = 0
     cdef int64_t precision
     cdef Py_ssize_t start
 
     while True:
-        start = self.at
+        start = offset_of(self)
         skip(self, 2)
-        type_id = self.data[start]
-        if type_id >= NUM_TYPES:
+        type_id = self.start[start]
+        if kind_of[type_id] == UNKNOWN:
+            if type_id == STRUCT_TYPE:
+                return unsupported("type {} is STRUCT, of a later Mosaic version,", type_id, start)
             return unsupported("unknown type {}", type_id, start)
         if kind < 0:
-            kind = KIND_OF[type_id]
+            kind = kind_of[type_id]
 
-        if type_id >= ARRAY:
-            if kind == BLOCK and depth:
+        if type_id in (ARRAY_TYPE, MAP_TYPE, ARRAY_BLOCK_TYPE):
+            if kind == ARRAY_BLOCK and depth:
                 return corrupt("an array data block of lists or maps", 0, start)
-            if type_id == ARRAY_BLOCK and depth:
+            if type_id == ARRAY_BLOCK_TYPE and depth:
                 return unsupported("an array data block inside a list or map", 0, start)
             if depth == MAX_DEPTH:
                 return unsupported("a type that is nested more than {} deep", MAX_DEPTH, start)
             if depth and in_key[depth - 1]:
                 return corrupt("a map whose key is a list or map", 0, start)
             skip_text(self)
-            if type_id == MAP:
+            if type_id == MAP_TYPE:
                 skip_text(self)
-            in_key[depth] = type_id == MAP
+            in_key[depth] = type_id == MAP_TYPE
             depth += 1
             continue
 
-        if type_id == DECIMAL:
-            precision = take_varint(self) & 0xFF  # Arrow's is a byte, and so is the reference's
+        if type_id == DECIMAL_TYPE:
+            precision = take_varint(self) & 0xFF  # one byte in Arrow and in the reference
             take_varint(self)
             if not 1 <= precision <= 38:
                 return corrupt("a decimal of {} digits", precision, start)
             if depth == 0 and precision > 18:
                 kind = DECIMAL128
-        elif type_id == TIMESTAMP or type_id == TIMESTAMP_LTZ:
+        elif type_id == TIMESTAMP_TYPE or type_id == TIMESTAMP_LTZ_TYPE:
             precision = take_varint(self)
-            if type_id == TIMESTAMP_LTZ:
+            if type_id == TIMESTAMP_LTZ_TYPE:
                 skip_text(self)
             if depth == 0 and precision > 6:
                 kind = TIMESTAMP_NS
-        elif type_id in (CHAR, VARCHAR, BINARY, VARBINARY, TIME):
+        elif type_id in (CHAR_TYPE, VARCHAR_TYPE, BINARY_TYPE, VARBINARY_TYPE, TIME_TYPE):
             take_varint(self)
 
         while depth and not in_key[depth - 1]:
@@ -534,40 +519,6 @@ cdef inline Py_ssize_t character_start(const uint8_t *text, Py_ssize_t at) noexc
     while at > 0 and text[at - 1] & 0xC0 == 0x80:
         at -= 1
     return max(at - 1, 0)
-
-
-cdef bint is_utf8(const uint8_t *text, Py_ssize_t at, Py_ssize_t size) noexcept nogil:
-    """Whether the text from `at`, the start of a character, to its end is UTF-8."""
-    cdef uint64_t word = 0
-    cdef uint8_t lead, second, lowest, highest
-    cdef int length, k
-
-    while at < size:
-        if size - at >= 8:
-            memcpy(&word, text + at, 8)
-            if word & <uint64_t> 0x8080808080808080 == 0:
-                at += 8
-                continue
-        lead = text[at]
-        if lead < 0x80:
-            at += 1
-            continue
-        if lead < 0xC2 or lead > 0xF4:
-            return False
-        length = 2 if lead < 0xE0 else 3 if lead < 0xF0 else 4
-        if size - at < length:
-            return False
-        # Neither longer than it need be, nor a surrogate, nor beyond the last character.
-        lowest = 0xA0 if lead == 0xE0 else 0x90 if lead == 0xF0 else 0x80
-        highest = 0x9F if lead == 0xED else 0x8F if lead == 0xF4 else 0xBF
-        second = text[at + 1]
-        if second < lowest or second > highest:
-            return False
-        for k in range(2, length):
-            if text[at + k] & 0xC0 != 0x80:
-                return False
-        at += length
-    return True
 
 
 def expand_names(
@@ -660,27 +611,27 @@ cdef int expand_columns(
     Expander *self, const uint8_t[::1] body, const int32_t[::1] starts
 ) except -1 nogil:
     """Fill the offsets and, if there are any, the names; whether those ascend."""
-    cdef Py_ssize_t i, k, shared, size, kept, end, previous_end = 0, length = 0
+    cdef Py_ssize_t i, k, shared, size, kept, end, first, previous_end = 0, length = 0
     cdef const uint8_t *suffix
     cdef uint8_t *name = NULL
     cdef uint8_t *previous = NULL
     cdef uint8_t *names_end = NULL
     cdef bint ascending = True
     cdef int difference
-    cdef Reader reader
+    cdef Body block
 
-    reader.data = &body[0]
-    reader.end = body.shape[0]
+    block.start = &body[0]
+    block.reader.end = block.start + body.shape[0]
     if self.names != NULL:
         names_end = self.names + self.offsets[starts.shape[0] - 1]
     self.ends[0] = 0
     self.offsets[0] = 0
     for i in range(starts.shape[0] - 1):
-        reader.at = starts[i]
-        shared = take_varint(&reader)
-        size = take_varint(&reader)
-        suffix = reader.data + reader.at
-        skip(&reader, size)
+        block.reader.at = block.start + starts[i]
+        shared = take_varint(&block)
+        size = take_varint(&block)
+        suffix = block.reader.at
+        skip(&block, size)
         if shared > length or shared + size > self.longest:
             return corrupt("a name that is longer than {} bytes", self.longest, starts[i])
         length = shared + size
@@ -708,8 +659,10 @@ cdef int expand_columns(
         if i:
             memcpy(name, previous, kept)
         put_suffix(self, suffix, size, shared, name, names_end - name)
-        if not self.has_rules and not is_utf8(name, character_start(name, kept), end):
-            return corrupt("a name that is not UTF-8", 0, starts[i])
+        if not self.has_rules:
+            first = character_start(name, kept)
+            if not is_utf8(name + first, end - first):
+                return corrupt("a name that is not UTF-8", 0, starts[i])
         if i:
             difference = memcmp(previous + kept, name + kept, min(previous_end, end) - kept)
             ascending &= difference < 0 or (difference == 0 and previous_end < end)
@@ -759,7 +712,7 @@ def decode_order(const uint8_t[::1] body not None, Py_ssize_t position, Py_ssize
     cdef uint64_t value = 0, delta = 0
     cdef uint8_t *seen
     cdef int32_t *order
-    cdef Reader reader
+    cdef Body block
     cdef bytes order_data
 
     if not 0 <= position <= body.shape[0] or not 0 <= num_columns <= body.shape[0]:
@@ -771,17 +724,16 @@ def decode_order(const uint8_t[::1] body not None, Py_ssize_t position, Py_ssize
             order[i] = <int32_t> i
         return as_integers(order_data)
 
-    reader.data = &body[0]
-    reader.at = position
-    reader.end = body.shape[0]
+    block = body_at(body, position)
     seen = <uint8_t *> calloc(num_columns + 1, 1)
     if not seen:
         raise MemoryError
     try:
         with nogil:
             for i in range(num_columns):
-                start = reader.at
-                take_varint64(&reader, &delta)
+                start = offset_of(&block)
+                if not varint64(&block.reader, &delta):
+                    corrupt("a varint that is cut off or exceeds 64 bits", 0, start)
                 value += (delta >> 1) ^ -(delta & 1)
                 if value >= <uint64_t> num_columns or seen[value]:
                     corrupt("a column order that is not a permutation", 0, start)
@@ -790,25 +742,6 @@ def decode_order(const uint8_t[::1] body not None, Py_ssize_t position, Py_ssize
     finally:
         free(seen)
     return as_integers(order_data)
-
-
-cdef int take_varint64(Reader *self, uint64_t *value) except -1 nogil:
-    """Read an unsigned integer of 64 bits."""
-    cdef int shift
-    cdef uint8_t byte
-
-    value[0] = 0
-    for shift in range(0, 70, 7):
-        if self.at == self.end:
-            return corrupt("a varint without an end", 0, self.at)
-        byte = self.data[self.at]
-        self.at += 1
-        if shift == 63 and byte > 1:
-            break
-        value[0] |= <uint64_t> (byte & 0x7F) << shift
-        if byte < 0x80:
-            return 0
-    return corrupt("a varint beyond 64 bits", 0, self.at)
 
 
 # Looking up

@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""How values lie in a file, for the kernels: bytes, bits, varints, kinds, encodings."""
+"""How values are stored in a file, for the kernels: bytes, bits, varints, kinds, encodings."""
 
 from libc.stdint cimport int64_t, uint8_t
 
@@ -24,7 +24,7 @@ cdef extern from *:
     static inline int fm_ctz64(uint64_t v) { return __builtin_ctzll(v); }
     static inline int fm_popcount64(uint64_t v) { return __builtin_popcountll(v); }
 
-    /* Strings are mostly short: two loads that overlap beat a call. Nothing outside is touched. */
+    /* Most strings are short: two overlapping loads are faster than a call to memcpy. */
     static inline void fm_copy(uint8_t* to, const uint8_t* from, uint64_t size) {
         if (size > 16) memcpy(to, from, size);
         else if (size >= 8) {
@@ -62,7 +62,7 @@ cdef extern from *:
         return (high & 0x8080808080808080ULL) == 0;
     }
 
-    /* The `count` (at most 64) bits from bit `start` of `bits`, which holds `size` bytes. */
+    /* Return the `count` (at most 64) bits from bit `start` of `bits`, which has `size` bytes. */
     static inline uint64_t fm_bits(const uint8_t* bits, int64_t size, int64_t start, int count) {
         int64_t byte = start >> 3;
         int shift = (int)(start & 7);
@@ -99,7 +99,7 @@ cdef extern from *:
     bint fm_is_ascii(const uint8_t* text, int64_t size) nogil
     uint64_t fm_bits(const uint8_t* bits, int64_t size, int64_t start, int count) nogil
 
-# How one value lies in a file: types.Kind, in C.
+# How one value is stored in a file: `types.Kind` in C.
 cdef enum Kind:
     BOOL = 0
     INT8 = 1
@@ -111,8 +111,9 @@ cdef enum Kind:
     DECIMAL128 = 7
     BINARY = 8
     STRING = 9
-    NUM_KINDS = 10
-    ARRAY_BLOCK = 11  # one data block, whatever the number of rows
+    NUM_KINDS = 10  # kinds that are stored as single values
+    NESTED = 10  # stored as several flat columns
+    ARRAY_BLOCK = 11  # one data block for all rows
 
 cdef enum Encoding:
     PLAIN = 0
@@ -120,7 +121,7 @@ cdef enum Encoding:
     DICT = 2
     ALL_NULL = 3
 
-# Bytes of one value in a file; 0 where a length stands in front.
+# Bytes of one value in a file; 0 if the value has its own length in front.
 cdef inline int width_of(int kind) noexcept nogil:
     if kind <= INT8:
         return 1
@@ -135,7 +136,7 @@ cdef inline int width_of(int kind) noexcept nogil:
     return 0
 
 cdef inline int bit_width(uint64_t entries) noexcept nogil:
-    """Bits of an index into a dictionary of so many entries."""
+    """Return the number of bits of an index into a dictionary with this many entries."""
     cdef int width = 0
     if entries <= 1:
         return 0
@@ -194,7 +195,7 @@ cdef inline int64_t left(Reader* reader) noexcept nogil:
 
 
 cdef inline int64_t varint(Reader* reader) noexcept nogil:
-    """The next varint, or -1."""
+    """Read a varint of up to 32 bits; return -1 if it is cut off or longer."""
     cdef uint64_t value = 0
     cdef int shift = 0
     cdef uint8_t byte
@@ -208,8 +209,40 @@ cdef inline int64_t varint(Reader* reader) noexcept nogil:
     return -1
 
 
+cdef inline bint varint64(Reader* reader, uint64_t* value) noexcept nogil:
+    """Read a varint of up to 64 bits; return False if it is cut off or longer."""
+    cdef int shift = 0
+    cdef uint8_t byte
+    value[0] = 0
+    while reader.at < reader.end and shift < 70:
+        byte = reader.at[0]
+        reader.at += 1
+        if shift == 63 and byte > 1:
+            return False
+        value[0] |= <uint64_t>(byte & 0x7F) << shift
+        if byte < 0x80:
+            return True
+        shift += 7
+    return False
+
+
+cdef inline int varint_size(uint64_t value) noexcept nogil:
+    """Return the number of bytes of a varint below 2**35."""
+    return 1 + (value >= 128) + (value >= 16384) + (value >= 2097152) + (value >= 268435456)
+
+
+cdef inline uint8_t* put_varint(uint8_t* to, uint64_t value) noexcept nogil:
+    """Write a varint and return the address after it."""
+    while value > 0x7F:
+        to[0] = <uint8_t>(value | 0x80)
+        to += 1
+        value >>= 7
+    to[0] = <uint8_t>value
+    return to + 1
+
+
 cdef inline bint skip_values(Reader* reader, int kind, int64_t count) noexcept nogil:
-    """Move past `count` values; False if they are not all there."""
+    """Move past `count` values; return False if they are not all there."""
     cdef int width = width_of(kind)
     cdef int64_t i, size
     if width:

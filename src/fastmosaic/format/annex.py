@@ -30,10 +30,9 @@ from enum import IntEnum
 from typing import ClassVar, Final
 
 from ..errors import CorruptFileError
-from ._array import crc32c
-from .wire import Cursor, put_bytes
+from .wire import Cursor, crc32c, put_bytes
 
-MAGIC: Final = b"MOSX"
+ANNEX_MAGIC: Final = b"MOSX"
 
 
 class Section(IntEnum):
@@ -114,7 +113,9 @@ class Annex:
             _put_section(out, Section.WRITER, self.writer.encode())
         if self.blocks is not None:
             _put_section(out, Section.BLOCKS, self.blocks.encode())
-        return bytes(out) + self.TRAILER.pack(crc32c(out), len(out) + self.TRAILER.size, MAGIC)
+        return bytes(out) + self.TRAILER.pack(
+            crc32c(out), len(out) + self.TRAILER.size, ANNEX_MAGIC
+        )
 
     @classmethod
     def size_in(cls, trailer: bytes) -> int:
@@ -122,7 +123,7 @@ class Annex:
         if len(trailer) != cls.TRAILER.size:
             return 0
         _, size, magic = cls.TRAILER.unpack(trailer)
-        return int(size) if magic == MAGIC else 0
+        return int(size) if magic == ANNEX_MAGIC else 0
 
     @classmethod
     def decode(cls, data: bytes, offset: int = 0) -> Annex:

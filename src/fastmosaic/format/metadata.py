@@ -1,199 +1,30 @@
-"""The end of a file: row group index, statistics, footer; and what `read_metadata` returns.
-
-The index holds, for each row group:
-
-    uv num_rows, uv num_buckets
-    for each bucket:      uv bucket, u64be offset, uv compressed size, uv uncompressed size
-                          (the latter 0 if the bucket is paged)
-    uv num_statistics
-    for each of these:    uv column (by sorted position), uv null count,
-                          and unless all rows are null: minimum, maximum
-"""
+"""Metadata of a file, as `read_metadata` returns it: row groups, buckets and statistics."""
 
 from __future__ import annotations
 
-import struct
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, field
-from enum import IntFlag
 from functools import cached_property
-from typing import Any, ClassVar, Final, NamedTuple
+from typing import Any
 
 import pyarrow as pa
 
-from ..errors import CorruptFileError, UnsupportedError
-from . import _index, user_schema as attached
+from ..errors import CorruptFileError
+from . import user_schema
 from .annex import Annex
 from .bucket import Layout
+from .footer import Flag, Footer
+from .index import Bucket, RowGroupIndex, Statistic
 from .schema import SchemaBlock
 from .types import ColumnType, Kind, decode_value
 from .user_schema import Attached
-from .wire import Compression, Cursor, put_varint
-
-MAGIC: Final = b"MOSA"
-
-
-class Flag(IntFlag):
-    """Features of a file beyond version 1, in the footer."""
-
-    ANNEX = 0x0001  # an annex ends where the schema block begins
-    ARRAY_BLOCKS = 0x0100  # columns are stored as array data blocks
-
-
-# A reader that does not know one of these cannot read the file.
-INCOMPATIBLE: Final = 0xFF00
-KNOWN_INCOMPATIBLE: Final = int(Flag.ARRAY_BLOCKS)
-
-_GROUP: Final = 5  # columns of the tables that the kernel gives
-_ENTRY: Final = 4
-_STATISTIC: Final = 5
-
-
-@dataclass(frozen=True, slots=True)
-class Footer:
-    """The last 32 bytes of a file, all integers big-endian.
-
-    offset  size  field
-         0     8  index_offset     first byte of the row group index
-         8     8  schema_offset    first byte of the schema block
-        16     4  num_buckets
-        20     4  num_row_groups
-        24     1  compression      0 none, 1 zstd
-        25     1  version          1; 2 if a flag of the upper byte is set
-        26     2  flags            the lower byte may be ignored, the upper one not
-        28     4  magic            b"MOSA"
-    """
-
-    index_offset: int
-    schema_offset: int
-    num_buckets: int
-    num_row_groups: int
-    compression: Compression
-    flags: int = 0
-
-    LAYOUT: ClassVar = struct.Struct(">QQIIBBH4s")
-    SIZE: ClassVar = LAYOUT.size
-
-    def encode(self) -> bytes:
-        return self.LAYOUT.pack(
-            self.index_offset,
-            self.schema_offset,
-            self.num_buckets,
-            self.num_row_groups,
-            self.compression,
-            self.version,
-            self.flags,
-            MAGIC,
-        )
-
-    @property
-    def version(self) -> int:
-        return 2 if self.flags & INCOMPATIBLE else 1
-
-    @property
-    def has_annex(self) -> bool:
-        return bool(self.flags & Flag.ANNEX)
-
-    @classmethod
-    def decode(cls, tail: bytes | pa.Buffer, file_size: int) -> Footer:
-        """The footer at the end of `tail`, of a file of `file_size` bytes."""
-        if len(tail) < cls.SIZE:
-            raise CorruptFileError(f"not a Mosaic file: {file_size} bytes are too few for one")
-        (
-            index_offset,
-            schema_offset,
-            num_buckets,
-            num_row_groups,
-            compression,
-            version,
-            flags,
-            magic,
-        ) = cls.LAYOUT.unpack(tail[-cls.SIZE :])
-        if magic != MAGIC:
-            raise CorruptFileError("not a Mosaic file: it does not end in 'MOSA'")
-        if version not in (1, 2):
-            raise UnsupportedError(
-                f"file format version {version} at offset {file_size - 7}; "
-                "this package reads 1 and 2"
-            )
-        if (version == 2) != bool(flags & INCOMPATIBLE):
-            raise CorruptFileError(
-                f"the footer says version {version} and has the flags {flags:#06x}; "
-                "those of the upper byte are for version 2"
-            )
-        unknown = [bit for bit in range(8, 16) if flags & ~KNOWN_INCOMPATIBLE & 1 << bit]
-        if unknown:
-            raise UnsupportedError(
-                f"the file needs a feature that this package does not know: bit {unknown[0]} "
-                f"({1 << unknown[0]:#06x}) of the flags at offset {file_size - 6}"
-            )
-        if compression not in (Compression.NONE, Compression.ZSTD):
-            raise UnsupportedError(
-                f"compression {compression} at offset {file_size - 8} is neither none nor zstd"
-            )
-        # The schema block begins with its length, in 4 bytes.
-        if not schema_offset + 4 <= index_offset <= file_size - cls.SIZE:
-            raise CorruptFileError(
-                f"the footer places schema and index at {schema_offset} and {index_offset}, "
-                f"in a file of {file_size} bytes"
-            )
-        return cls(
-            index_offset,
-            schema_offset,
-            num_buckets,
-            num_row_groups,
-            Compression(compression),
-            flags,
-        )
-
-
-class Bucket(NamedTuple):
-    """Where a bucket of a row group is."""
-
-    offset: int
-    compressed_size: int
-    uncompressed_size: int  # 0 if paged
-
-    @property
-    def layout(self) -> Layout:
-        return Layout.MONOLITHIC if self.uncompressed_size else Layout.PAGED
-
-
-class Statistic(NamedTuple):
-    """What is known of a column in a row group; bounds None where all rows are null."""
-
-    position: int
-    null_count: int
-    minimum: bytes | None
-    maximum: bytes | None
-
-
-def encode_row_group(
-    num_rows: int, buckets: Sequence[Bucket], statistics: Sequence[Statistic]
-) -> bytes:
-    """A row group's part of the index; `buckets` by number."""
-    out = bytearray()
-    put_varint(out, num_rows)
-    put_varint(out, len(buckets))
-    for number, bucket in enumerate(buckets):
-        put_varint(out, number)
-        out += bucket.offset.to_bytes(8, "big")
-        put_varint(out, bucket.compressed_size)
-        put_varint(out, bucket.uncompressed_size)
-    put_varint(out, len(statistics))
-    for statistic in statistics:
-        put_varint(out, statistic.position)
-        put_varint(out, statistic.null_count)
-        if statistic.minimum is not None and statistic.maximum is not None:
-            out += statistic.minimum
-            out += statistic.maximum
-    return bytes(out)
+from .wire import Compression, Cursor
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnStatistics:
-    """What a row group says of one of its columns, as Python values."""
+    """Statistics of one column in one row group, as Python values."""
 
     null_count: int
     min: Any = None
@@ -214,13 +45,13 @@ class ColumnStatistics:
 
 @dataclass(frozen=True, slots=True)
 class BucketMetaData:
-    """Where a bucket is, how large it is, and how it is laid out."""
+    """Location, size and layout of one bucket."""
 
     index: int
     layout: str
     offset: int
     compressed_size: int
-    uncompressed_size: int | None  # None if paged: only its slots know
+    uncompressed_size: int | None  # None if paged: the index does not contain it
     _schema: SchemaBlock = field(repr=False, compare=False)
 
     @property
@@ -241,7 +72,7 @@ class BucketMetaData:
 
 @dataclass(frozen=True, slots=True)
 class RowGroupMetaData:
-    """The rows of a row group, its buckets and statistics."""
+    """Number of rows, buckets and statistics of one row group."""
 
     num_rows: int
     num_columns: int
@@ -250,7 +81,7 @@ class RowGroupMetaData:
 
     @property
     def total_compressed_size(self) -> int:
-        """Bytes of all buckets in the file."""
+        """Size of all buckets in the file, in bytes."""
         return sum(bucket.compressed_size for bucket in self.buckets)
 
     def to_dict(self) -> dict[str, Any]:
@@ -264,7 +95,7 @@ class RowGroupMetaData:
 
 
 class FileMetaData:
-    """What a file says of itself: rows, columns, row groups, where its buckets are.
+    """Metadata of a file: rows, columns, row groups, and the location of its buckets.
 
     >>> import pyarrow as pa, fastmosaic as fm
     >>> sink = pa.BufferOutputStream()
@@ -282,35 +113,16 @@ class FileMetaData:
         self._schema = schema
         if Kind.ARRAY_BLOCK in schema.kinds and not footer.flags & Flag.ARRAY_BLOCKS:
             raise CorruptFileError(
-                "there are array data blocks, but the footer has no flag for them"
+                "the file contains array data blocks, but the footer has no flag for them"
             )
-        try:
-            groups, entries = _index.walk_index(
-                index, footer.num_row_groups, footer.num_buckets, schema.kinds, footer.schema_offset
-            )
-        except ValueError as error:
-            raise CorruptFileError(str(error)) from error
-        self._groups = memoryview(groups).cast("q")
-        self._entries = memoryview(entries).cast("q")
-        for group in range(footer.num_row_groups):
-            _, first, count, ascending, _ = self._group(group)
-            if not ascending:
-                numbers = self._entries[_ENTRY * first : _ENTRY * (first + count) : _ENTRY].tolist()
-                if len(set(numbers)) < count:
-                    raise CorruptFileError("a bucket is listed twice", row_group=group)
+        self._row_groups = RowGroupIndex(index, footer, schema.kinds)
 
     def __reduce__(self) -> Any:
         return FileMetaData, (self.footer, self._schema, self.index, self.annex)
 
-    def _group(self, group: int) -> list[int]:
-        return self._groups[_GROUP * group : _GROUP * (group + 1)].tolist()
-
-    def _entry(self, entry: int) -> list[int]:
-        return self._entries[_ENTRY * entry : _ENTRY * (entry + 1)].tolist()
-
     @property
     def num_rows(self) -> int:
-        return sum(self._groups[::_GROUP].tolist())
+        return self._row_groups.num_rows
 
     @property
     def num_columns(self) -> int:
@@ -338,15 +150,15 @@ class FileMetaData:
 
     @property
     def created_by(self) -> str | None:
-        """The writer of the file, if it says."""
+        """Name and version of the program that wrote the file; None if the file does not say."""
         return None if self.annex is None else self.annex.writer
 
     @cached_property
     def attached(self) -> Attached | None:
-        """The metadata and extension types of the schema, if there are some."""
+        """Metadata and extension types of the schema; None if there are none."""
         if self.annex is None or self.annex.attached is None:
             return None
-        return attached.decode(self.annex.attached)
+        return user_schema.decode(self.annex.attached)
 
     @property
     def schema_block(self) -> SchemaBlock:
@@ -354,12 +166,12 @@ class FileMetaData:
 
     @cached_property
     def schema(self) -> pa.Schema:
-        """The Arrow schema, columns in the order of the writer."""
+        """The Arrow schema, with the columns in the order in which they were written."""
         schema = self._schema.to_arrow()
         return schema if self.attached is None else self.attached.schema(schema)
 
     def row_group(self, i: int) -> RowGroupMetaData:
-        """What the file says of its `i`-th row group."""
+        """Return the metadata of row group `i`."""
         self.check_row_group(i)
         statistics = {
             self._schema.name(statistic.position): self._column_statistics(statistic)
@@ -368,21 +180,21 @@ class FileMetaData:
         return RowGroupMetaData(self.rows_of(i), self.num_columns, self.buckets(i), statistics)
 
     def buckets(self, group: int) -> tuple[BucketMetaData, ...]:
-        """The buckets that a row group lists, in the order of the index."""
-        _, first, count, _, _ = self._group(group)
-        buckets = []
-        for entry in range(first, first + count):
-            number, offset, compressed, uncompressed = self._entry(entry)
-            layout = Bucket(offset, compressed, uncompressed).layout.value
-            buckets.append(
-                BucketMetaData(
-                    number, layout, offset, compressed, uncompressed or None, self._schema
-                )
+        """Return the buckets of a row group, in the order of the index."""
+        return tuple(
+            BucketMetaData(
+                number,
+                bucket.layout.value,
+                bucket.offset,
+                bucket.compressed_size,
+                bucket.uncompressed_size or None,
+                self._schema,
             )
-        return tuple(buckets)
+            for number, bucket in self._row_groups.buckets(group)
+        )
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything in plain Python values."""
+        """Return everything as plain Python values."""
         return {
             "num_rows": self.num_rows,
             "num_columns": self.num_columns,
@@ -400,19 +212,21 @@ class FileMetaData:
         )
 
     def check_row_group(self, group: int) -> None:
+        """Raise `IndexError` if the file has no row group with this number."""
         if not 0 <= group < self.num_row_groups:
-            raise IndexError(f"row group {group} of a file that has {self.num_row_groups}")
+            raise IndexError(
+                f"row group {group} does not exist: the file has {self.num_row_groups}"
+            )
 
     def rows_of(self, group: int) -> int:
-        return self._groups[_GROUP * group]
+        return self._row_groups.rows_of(group)
 
     def bytes_of(self, group: int) -> int:
-        """Bytes of all buckets of a row group."""
-        _, first, count, _, _ = self._group(group)
-        return sum(self._entries[_ENTRY * first + 2 : _ENTRY * (first + count) : _ENTRY].tolist())
+        """Return the compressed size of all buckets of a row group."""
+        return self._row_groups.bytes_of(group)
 
     def projected_bytes(self, group: int, positions: Iterable[int]) -> int:
-        """About how many bytes of a row group it takes to read the columns at `positions`."""
+        """Estimate how many bytes of a row group must be read for the columns at `positions`."""
         total = 0
         for number, wanted in Counter(map(self._schema.bucket_of, positions)).items():
             bucket = self.bucket(group, number)
@@ -424,18 +238,8 @@ class FileMetaData:
         return total
 
     def bucket(self, group: int, number: int) -> Bucket:
-        """Where bucket `number` of a row group is."""
-        _, first, count, ascending, _ = self._group(group)
-        if ascending and count == self.num_buckets:
-            entry = first + number
-        else:
-            numbers = self._entries[_ENTRY * first : _ENTRY * (first + count) : _ENTRY].tolist()
-            if number not in numbers:
-                raise CorruptFileError(
-                    "the bucket is missing from the row group index", row_group=group, bucket=number
-                )
-            entry = first + numbers.index(number)
-        bucket = Bucket(*self._entry(entry)[1:])
+        """Return the location of bucket `number` of a row group."""
+        bucket = self._row_groups.bucket(group, number)
         if bucket.layout == Layout.PAGED and self.footer.compression != Compression.ZSTD:
             raise CorruptFileError(
                 "the bucket is paged, but the file is not compressed",
@@ -447,23 +251,11 @@ class FileMetaData:
     def statistics(
         self, group: int, positions: Container[int] | None = None
     ) -> Iterator[Statistic]:
-        """The statistics of a row group: of the columns at `positions`, or of all that have some."""
-        num_rows, _, _, _, start = self._group(group)
-        table = memoryview(
-            _index.walk_statistics(self.index, start, num_rows, self._schema.kinds)
-        ).cast("q")
-        for row, position in enumerate(table[::_STATISTIC].tolist()):
-            if positions is not None and position not in positions:
-                continue
-            first = _STATISTIC * row + 1
-            null_count, low, high, end = table[first : first + _STATISTIC - 1].tolist()
-            bounds: tuple[bytes | None, bytes | None] = (None, None)
-            if null_count < num_rows:
-                bounds = (self.index[low:high], self.index[high:end])
-            yield Statistic(position, null_count, *bounds)
+        """Yield the statistics of a row group, of the columns at `positions` or of all."""
+        return self._row_groups.statistics(group, positions)
 
     def bounds(self, statistic: Statistic) -> tuple[pa.Scalar | None, pa.Scalar | None]:
-        """Minimum and maximum as Arrow scalars."""
+        """Return minimum and maximum as Arrow scalars."""
         column_type = self._schema.column_type(statistic.position)
         return (
             _bound(column_type, statistic.minimum),
@@ -484,7 +276,7 @@ def _bound(column_type: ColumnType, data: bytes | None) -> pa.Scalar | None:
 
 
 def _python(scalar: pa.Scalar | None) -> Any:
-    """The Python value, or the scalar itself where Python has no such value."""
+    """Return the Python value, or the scalar itself where Python cannot represent it."""
     if scalar is None:
         return None
     try:

@@ -11,7 +11,7 @@ import pyarrow as pa
 from ..errors import CorruptFileError, UnsupportedError
 from . import _schema
 from .names import MAX_NAMES_BYTES, MAX_RULES, NameEncoding, Names, encode_columns
-from .types import ColumnType
+from .types import KIND_OF_TYPE, ColumnType
 from .wire import Cursor, put_varint
 
 
@@ -62,7 +62,7 @@ class SchemaBlock:
 
         try:
             self._starts, self._type_starts, self.kinds, longest = _schema.walk_columns(
-                body, cursor.pos, self.num_columns
+                body, cursor.pos, self.num_columns, KIND_OF_TYPE
             )
             data, offsets, ascending = _schema.expand_names(
                 body, self._starts, longest, rules, MAX_NAMES_BYTES

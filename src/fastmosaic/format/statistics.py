@@ -12,7 +12,7 @@ import math
 import pyarrow as pa
 from pyarrow import types as arrow_types
 
-from .metadata import Statistic
+from .index import Statistic
 from .types import ColumnType, encode_value
 
 

@@ -50,7 +50,11 @@ class TypeId(IntEnum):
     TIMESTAMP_LTZ = 17
     ARRAY = 18
     MAP = 19
-    ARRAY_BLOCK = 20  # an ARRAY of scalars, stored in another way
+    ARRAY_BLOCK = 0xE0  # an ARRAY of scalars, stored as one array data block
+
+
+# A type of a later version of the format, named in errors only.
+STRUCT: Final = 20
 
 
 class Kind(IntEnum):
@@ -88,9 +92,16 @@ _KIND_OF: Final = {
     TypeId.BINARY: Kind.BINARY,
     TypeId.VARBINARY: Kind.BINARY,
     TypeId.BYTES: Kind.BINARY,
+    TypeId.DECIMAL: Kind.DECIMAL64,  # up to 18 digits
     TypeId.TIME: Kind.INT32,
+    TypeId.TIMESTAMP: Kind.INT64,  # up to microseconds
+    TypeId.TIMESTAMP_LTZ: Kind.INT64,
+    TypeId.ARRAY: Kind.NESTED,
+    TypeId.MAP: Kind.NESTED,
     TypeId.ARRAY_BLOCK: Kind.ARRAY_BLOCK,
 }
+# The same by type id, for the kernel; 0xFF for unknown types.
+KIND_OF_TYPE: Final = bytes(_KIND_OF.get(number, 0xFF) for number in range(256))  # type: ignore[call-overload]
 
 _SIMPLE: Final = {
     TypeId.BOOLEAN: pa.bool_(),
@@ -208,9 +219,12 @@ def _take_descriptor(cursor: Cursor, whole: bytes, depth: int) -> ColumnType:
     try:
         type_id = TypeId(number)
     except ValueError:
-        raise UnsupportedError(f"unknown type {number} at offset {start}") from None
+        fact = f"unknown type {number}"
+        if number == STRUCT:
+            fact = f"type {number} is STRUCT, of a later Mosaic version,"
+        raise UnsupportedError(f"{fact} at offset {start}") from None
     children: tuple[ColumnType, ...] = ()
-    kind = _KIND_OF.get(type_id, Kind.NESTED)
+    kind = _KIND_OF[type_id]
 
     match type_id:
         case TypeId.CHAR | TypeId.VARCHAR:
@@ -224,7 +238,8 @@ def _take_descriptor(cursor: Cursor, whole: bytes, depth: int) -> ColumnType:
             if not 1 <= precision <= 38:
                 raise CorruptFileError(f"decimal precision {precision} is not in 1..38")
             arrow = pa.decimal128(precision, scale - 256 if scale > 127 else scale)
-            kind = Kind.DECIMAL64 if precision <= 18 else Kind.DECIMAL128
+            if precision > 18:
+                kind = Kind.DECIMAL128
         case TypeId.TIME:
             cursor.varint()
             arrow = pa.time32("ms")
@@ -233,7 +248,8 @@ def _take_descriptor(cursor: Cursor, whole: bytes, depth: int) -> ColumnType:
             zone = cursor.text() if type_id == TypeId.TIMESTAMP_LTZ else None
             unit = "ms" if precision <= 3 else "us" if precision <= 6 else "ns"
             arrow = pa.timestamp(unit, zone)
-            kind = Kind.INT64 if precision <= 6 else Kind.TIMESTAMP_NS
+            if precision > 6:
+                kind = Kind.TIMESTAMP_NS
         case TypeId.ARRAY | TypeId.ARRAY_BLOCK:
             name = cursor.text()
             element = _take_descriptor(cursor, whole, depth + 1)

@@ -1,4 +1,4 @@
-"""Integers, strings and compressed blocks, as they lie in a file.
+"""Integers, strings, checksums and compressed blocks, as they are stored in a file.
 
 `uv`   unsigned LEB128 of 32 bits: 7 bits a byte, low group first, high bit = more follow
 `zz`   zigzag of a signed 64-bit integer, then LEB128
@@ -18,6 +18,9 @@ import pyarrow as pa
 import zstandard
 
 from ..errors import CorruptFileError, UnsupportedError
+from . import _crc
+
+crc32c: Final = _crc.crc32c
 
 MAX_VARINT: Final = 2**32 - 1
 # Largest block that is compressed or decompressed: the limit of the reference's main branch.

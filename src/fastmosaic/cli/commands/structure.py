@@ -11,7 +11,8 @@ from typing import Any, Final
 from ...dataset.fileset import File
 from ...file.stored import AnnexSection, annex_sections, paged_sizes
 from ...format.annex import Annex, Section
-from ...format.metadata import FileMetaData, Flag, Footer
+from ...format.footer import Flag, Footer
+from ...format.metadata import FileMetaData
 from ...format.types import Kind
 from ...format.wire import Compression
 from ...storage.source import Source

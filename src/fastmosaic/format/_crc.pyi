@@ -1,0 +1,3 @@
+from typing import Any
+
+def crc32c(data: Any, *, portable: bool = False) -> int: ...

@@ -1,0 +1,164 @@
+"""The row group index: where the buckets of each row group are, and their statistics.
+
+For each row group, the index contains
+
+    uv num_rows, uv num_buckets
+    for each bucket:      uv bucket, u64be offset, uv compressed size, uv uncompressed size
+                          (the latter is 0 if the bucket is paged)
+    uv num_statistics
+    for each statistic:   uv column (its sorted position), uv null count,
+                          and unless all rows are null: minimum, maximum
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator, Sequence
+from typing import Final, NamedTuple
+
+from ..errors import CorruptFileError
+from . import _index
+from .bucket import Layout
+from .footer import Footer
+from .wire import put_varint
+
+# Numbers per row in the tables that the kernel returns.
+_GROUP: Final = 5
+_ENTRY: Final = 4
+_STATISTIC: Final = 5
+
+
+class Bucket(NamedTuple):
+    """The location of one bucket of a row group."""
+
+    offset: int
+    compressed_size: int
+    uncompressed_size: int  # 0 if paged
+
+    @property
+    def layout(self) -> Layout:
+        return Layout.MONOLITHIC if self.uncompressed_size else Layout.PAGED
+
+
+class Statistic(NamedTuple):
+    """The encoded statistics of a column in a row group; no bounds if all rows are null."""
+
+    position: int
+    null_count: int
+    minimum: bytes | None
+    maximum: bytes | None
+
+
+def encode_row_group(
+    num_rows: int, buckets: Sequence[Bucket], statistics: Sequence[Statistic]
+) -> bytes:
+    """Encode the index entry of one row group; `buckets` are in the order of their numbers."""
+    out = bytearray()
+    put_varint(out, num_rows)
+    put_varint(out, len(buckets))
+    for number, bucket in enumerate(buckets):
+        put_varint(out, number)
+        out += bucket.offset.to_bytes(8, "big")
+        put_varint(out, bucket.compressed_size)
+        put_varint(out, bucket.uncompressed_size)
+    put_varint(out, len(statistics))
+    for statistic in statistics:
+        put_varint(out, statistic.position)
+        put_varint(out, statistic.null_count)
+        if statistic.minimum is not None and statistic.maximum is not None:
+            out += statistic.minimum
+            out += statistic.maximum
+    return bytes(out)
+
+
+class RowGroupIndex:
+    """The decoded index. Row groups are decoded one at a time, when they are asked for.
+
+    Parameters
+    ----------
+    data : bytes
+        The index as stored.
+    footer : Footer
+        The footer of the same file; every bucket must lie before its `schema_offset`.
+    kinds : bytes
+        The `Kind` of each column, by sorted position.
+    """
+
+    __slots__ = ("_data", "_entries", "_groups", "_kinds", "_num_buckets")
+
+    def __init__(self, data: bytes, footer: Footer, kinds: bytes) -> None:
+        try:
+            groups, entries = _index.walk_index(
+                data, footer.num_row_groups, footer.num_buckets, kinds, footer.schema_offset
+            )
+        except ValueError as error:
+            raise CorruptFileError(str(error)) from error
+        self._data = data
+        self._kinds = kinds
+        self._num_buckets = footer.num_buckets
+        self._groups = memoryview(groups).cast("q")
+        self._entries = memoryview(entries).cast("q")
+        for group in range(footer.num_row_groups):
+            if not self._group(group)[3]:  # bucket numbers do not ascend
+                numbers = self.bucket_numbers(group)
+                if len(set(numbers)) < len(numbers):
+                    raise CorruptFileError("a bucket is listed twice", row_group=group)
+
+    def _group(self, group: int) -> list[int]:
+        """Return rows, first entry, number of entries, whether they ascend, statistics offset."""
+        return self._groups[_GROUP * group : _GROUP * (group + 1)].tolist()
+
+    @property
+    def num_rows(self) -> int:
+        """Rows of all row groups."""
+        return sum(self._groups[::_GROUP].tolist())
+
+    def rows_of(self, group: int) -> int:
+        return self._groups[_GROUP * group]
+
+    def bytes_of(self, group: int) -> int:
+        """Return the compressed size of all buckets of a row group."""
+        _, first, count, _, _ = self._group(group)
+        return sum(self._entries[_ENTRY * first + 2 : _ENTRY * (first + count) : _ENTRY].tolist())
+
+    def bucket_numbers(self, group: int) -> list[int]:
+        """Return the bucket numbers that a row group lists, in the order of the index."""
+        _, first, count, _, _ = self._group(group)
+        return self._entries[_ENTRY * first : _ENTRY * (first + count) : _ENTRY].tolist()
+
+    def buckets(self, group: int) -> Iterator[tuple[int, Bucket]]:
+        """Yield number and location of the buckets of a row group, in the order of the index."""
+        _, first, count, _, _ = self._group(group)
+        for entry in range(first, first + count):
+            number, *location = self._entries[_ENTRY * entry : _ENTRY * (entry + 1)].tolist()
+            yield number, Bucket(*location)
+
+    def bucket(self, group: int, number: int) -> Bucket:
+        """Return the location of bucket `number` of a row group."""
+        _, first, count, ascending, _ = self._group(group)
+        entry = first + number
+        if not ascending or count != self._num_buckets:
+            numbers = self.bucket_numbers(group)
+            if number not in numbers:
+                raise CorruptFileError(
+                    "the bucket is missing from the row group index", row_group=group, bucket=number
+                )
+            entry = first + numbers.index(number)
+        return Bucket(*self._entries[_ENTRY * entry + 1 : _ENTRY * (entry + 1)].tolist())
+
+    def statistics(
+        self, group: int, positions: Container[int] | None = None
+    ) -> Iterator[Statistic]:
+        """Yield the statistics of a row group, of the columns at `positions` or of all."""
+        num_rows, _, _, _, start = self._group(group)
+        table = memoryview(_index.walk_statistics(self._data, start, num_rows, self._kinds)).cast(
+            "q"
+        )
+        for row, position in enumerate(table[::_STATISTIC].tolist()):
+            if positions is not None and position not in positions:
+                continue
+            first = _STATISTIC * row + 1
+            null_count, low, high, end = table[first : first + _STATISTIC - 1].tolist()
+            bounds: tuple[bytes | None, bytes | None] = (None, None)
+            if null_count < num_rows:
+                bounds = (self._data[low:high], self._data[high:end])
+            yield Statistic(position, null_count, *bounds)
