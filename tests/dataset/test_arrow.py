@@ -14,7 +14,8 @@ import fastmosaic as fm
 from fastmosaic import MosaicDataset
 from fastmosaic.dataset import fileset
 from fastmosaic.errors import ColumnNotFoundError
-from fastmosaic.file import reader
+from fastmosaic.file import opening
+from fastmosaic.storage.source import open_source
 
 
 @pytest.fixture
@@ -352,7 +353,7 @@ def test_one_schema_is_pickled_once(tmp_path):
     table = pa.table({f"column_{i:04d}": pa.array([1], pa.int8()) for i in range(1000)})
     for i in range(20):
         fm.write_table(table, tmp_path / str(i))
-    block = reader.read_end(reader.open_source(tmp_path / "0"))[0].schema_block.encode()
+    block = opening.read_end(open_source(tmp_path / "0"))[0].schema_block.encode()
     alone, many = (
         len(pickle.dumps(MosaicDataset(source))) for source in (tmp_path / "0", tmp_path)
     )

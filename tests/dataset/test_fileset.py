@@ -24,7 +24,7 @@ import fastmosaic as fm
 from fastmosaic import MosaicDataset
 from fastmosaic.dataset import fileset
 from fastmosaic.errors import ColumnNotFoundError, CorruptFileError, SchemaMismatchError
-from fastmosaic.file import reader
+from fastmosaic.file import opening
 from fastmosaic.format import bucket, schema as schemas
 
 NAN = float("nan")
@@ -811,9 +811,9 @@ def made(monkeypatch):
         counts["fields"] += 1
         return field(*args, **options)
 
-    monkeypatch.setattr(reader.SchemaBlock, "decode", counted_decode)
+    monkeypatch.setattr(opening.SchemaBlock, "decode", counted_decode)
     monkeypatch.setattr(pa, "field", counted_field)
-    reader.decode_schema.cache_clear()
+    opening.decode_schema.cache_clear()
     return counts
 
 

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 import fastmosaic as fm
-from fastmosaic.file import reader
+from fastmosaic.file import opening
 from fastmosaic.format import bucket, wire
 
 NUM_COLUMNS = 1000
@@ -52,7 +52,7 @@ def blocks(monkeypatch):
     """Blocks decompressed, one by one or together."""
     counters = [
         Counter(monkeypatch, bucket, "decompress"),
-        Counter(monkeypatch, reader, "decompress"),
+        Counter(monkeypatch, opening, "decompress"),
         Counter(
             monkeypatch, bucket, "decompress_each", lambda data, frames, sizes: len(sizes) // 8
         ),
@@ -89,7 +89,7 @@ def test_the_whole_schema_is_made_once(paged, fields):
 
 
 def test_only_the_pages_asked_for_are_decompressed(paged, blocks):
-    reader.decode_schema.cache_clear()
+    opening.decode_schema.cache_clear()
     fm.read_table(paged, columns=["column_0003"])
     assert blocks() == 1 + 2  # the schema block, and a page in each row group
 
@@ -106,11 +106,11 @@ def test_files_of_one_schema_decode_it_once(paged):
     other = io.BytesIO()
     table = fm.read_table(paged).slice(5, 3)
     fm.write_table(table, other)
-    reader.decode_schema.cache_clear()
+    opening.decode_schema.cache_clear()
     for _ in range(3):
         fm.MosaicFile(other.getvalue())
         assert fm.read_table(other.getvalue(), columns=["column_0001"]).num_rows == 3
-    assert reader.decode_schema.cache_info().misses == 1
+    assert opening.decode_schema.cache_info().misses == 1
 
 
 def test_a_broken_schema_is_refused_each_time():

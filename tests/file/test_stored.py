@@ -13,7 +13,7 @@ from hypothesis import given, strategies as st
 from strategies import FLAT_TYPES, list_types, tables
 
 import fastmosaic as fm
-from fastmosaic.file.reader import read_end
+from fastmosaic.file.opening import read_end
 from fastmosaic.file.stored import (
     Encoding,
     annex_sections,

@@ -17,7 +17,7 @@ import s3fs
 from servers import FOREVER, HOST, FileStore, Proxy, Server, s3_api
 
 import fastmosaic as fm
-from fastmosaic.file import reader, scan
+from fastmosaic.file import scan
 from fastmosaic.storage import retry, source as storage
 from fastmosaic.storage.source import open_source
 
@@ -387,7 +387,7 @@ def test_a_refusal_is_an_os_error_of_reading(remote):
 @every_fsspec_client
 def test_a_server_that_ignores_ranges_is_told_so(remote):
     remote.server.inject("whole", FOREVER)
-    match = rf"data\.mosaic: {reader.TAIL_BYTES_REMOTE} bytes were asked for, {len(DATA)} came"
+    match = rf"data\.mosaic: {opening.TAIL_BYTES_REMOTE} bytes were asked for, {len(DATA)} came"
     fails(remote, lambda: remote.open("data.mosaic"), match)
     assert len(remote.server.requests) == 2  # a third would fetch the whole file once more
 
@@ -439,7 +439,7 @@ def most_bytes(data, column):
         number = block.bucket_of(block.find(column))
         groups = [file.metadata.row_group(i) for i in range(file.num_row_groups)]
     wanted = [group.buckets[number] for group in groups]
-    total = reader.TAIL_BYTES_REMOTE
+    total = opening.TAIL_BYTES_REMOTE
     end = None
     for bucket in wanted:
         if end is not None and bucket.offset - end <= storage.REMOTE_MAX_GAP:
@@ -461,7 +461,7 @@ def many_groups():
     with fm.MosaicFile(data) as file:
         assert file.num_row_groups == 120
         last = file.metadata.row_group(119).buckets[-1]
-    assert len(data) - (last.offset + last.compressed_size) > reader.TAIL_BYTES_LOCAL
+    assert len(data) - (last.offset + last.compressed_size) > opening.TAIL_BYTES_LOCAL
     return table, data
 
 
@@ -504,7 +504,7 @@ def test_opening_takes_two_rounds_of_requests(remote, many_groups):
     remote.put("wide.mosaic", data)
     remote.open("wide.mosaic").close()
     assert [request.method for request in remote.server.requests] == ["HEAD", "GET"]
-    assert remote.server.bytes_sent == reader.TAIL_BYTES_REMOTE
+    assert remote.server.bytes_sent == opening.TAIL_BYTES_REMOTE
 
 
 @every_client

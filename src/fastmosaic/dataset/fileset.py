@@ -18,7 +18,8 @@ from typing import Any, Final, Literal, TypeAlias
 import pyarrow as pa
 
 from ..errors import CorruptFileError, MosaicError, SchemaMismatchError, UnsupportedError
-from ..file.reader import WINDOW_BYTES, decode_schema, one_batch, read_end, unique
+from ..file.opening import decode_schema, read_end
+from ..file.reader import WINDOW_BYTES, one_batch, unique
 from ..file.scan import MIN_THREADED_BYTES, Scanner, rows_without_columns
 from ..format.metadata import FileMetaData
 from ..format.schema import SchemaBlock

@@ -2,6 +2,7 @@
 
 encode     Encoding batches as a row group: what goes to which bucket, and how it is laid out
 layout     What the writer decides by cost: monolithic or paged buckets, where row groups end
+opening    Open a file: the steps from its last bytes to its metadata
 options    The options of the writer: names, types, defaults, checks and text forms
 reader     MosaicFile: an open file, and which of its columns, row groups and rows are wanted
 row_group  Finished row groups: encoded bytes that a writer appends, or copies from a file

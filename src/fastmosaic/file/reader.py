@@ -3,35 +3,25 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from types import TracebackType
 from typing import IO, Any, Final, Self, TypeAlias
 
 import pyarrow as pa
 
-from ..errors import ColumnNotFoundError, CorruptFileError, located
-from ..format.annex import Annex, Checksums
-from ..format.footer import Footer
+from ..errors import ColumnNotFoundError, located
 from ..format.metadata import FileMetaData
-from ..format.schema import SchemaBlock
 from ..format.user_schema import Attached
-from ..format.wire import Compression, decompress
 from ..query import filters as filtering
 from ..storage.source import Source, open_source
+from .opening import read_end
 from .scan import Scanner, rows_without_columns
 
 Readable: TypeAlias = (
     str | os.PathLike[str] | IO[bytes] | bytes | pa.NativeFile | pa.Buffer | Source
 )
 
-# Usually covers all metadata, so that opening a file takes one read. Elsewhere than on a local disk
-# a second one costs more than many bytes: 120 row groups of 100 buckets have an index of 170 KiB.
-TAIL_BYTES_LOCAL: Final = 64 << 10
-TAIL_BYTES_REMOTE: Final = 1 << 20
-# What is read in front of a schema block that the tail does not reach: most annexes.
-ANNEX_BYTES: Final = 4 << 10
 # iter_batches reads row groups together until they come to this many bytes.
 WINDOW_BYTES: Final = 64 << 20
 
@@ -272,101 +262,6 @@ class MosaicFile:
             return groups
         schema = pa.schema(self._schema.fields(positions))
         return [groups[i] for i in filtering.matching(expression, known, schema)]
-
-
-@dataclass(frozen=True, slots=True)
-class End:
-    """The last bytes of a file, from some before its schema block on."""
-
-    footer: Footer
-    size: int  # of the file
-    tail: pa.Buffer  # what was read at first
-    held: pa.Buffer  # it, and what was missing before it
-
-    @classmethod
-    def read(cls, source: Source) -> End:
-        start = max(0, source.size - (TAIL_BYTES_LOCAL if source.is_local else TAIL_BYTES_REMOTE))
-        tail = source.read_at(start, source.size - start)
-        footer = Footer.decode(tail, source.size)
-        if max(0, footer.schema_offset - Annex.TRAILER.size) >= start:
-            return cls(footer, source.size, tail, tail)
-        first = max(0, footer.schema_offset - ANNEX_BYTES)
-        front = source.read_at(first, start - first)
-        held = pa.py_buffer(front.to_pybytes() + tail.to_pybytes())
-        return cls(footer, source.size, tail, held)
-
-    @property
-    def schema(self) -> bytes:
-        """The schema block."""
-        return self._between(self.footer.schema_offset, self.footer.index_offset)
-
-    @property
-    def index(self) -> bytes:
-        """The row group index."""
-        return self._between(self.footer.index_offset, self.size - Footer.SIZE)
-
-    def annex(self, source: Source) -> Annex | None:
-        """The annex, if there is one."""
-        end = self.footer.schema_offset
-        trailer = self._between(max(0, end - Annex.TRAILER.size), end)
-        size = Annex.size_in(trailer)
-        if not Annex.TRAILER.size <= size <= end:
-            if self.footer.has_annex:
-                fact = f"it claims to have {size} bytes" if size else "there is none"
-                raise CorruptFileError(f"{fact}, but the footer has the flag for one")
-            return None
-        start = end - size
-        if start >= self.size - self.held.size:
-            data = self._between(start, end)
-        else:
-            data = source.read_at(start, size).to_pybytes()
-        if self.footer.has_annex:
-            return Annex.decode(data, start)
-        try:
-            checksums = Annex.decode(data, start).checksums
-        except CorruptFileError:
-            checksums = None
-        if checksums is None:
-            return None  # data that happens to end as an annex does
-        raise CorruptFileError("there is one, but the footer lacks the flag for it")
-
-    def check(self, checksums: Checksums) -> None:
-        checksums.check(self.index, self._between(self.size - Footer.SIZE, self.size))
-
-    def _between(self, start: int, end: int) -> bytes:
-        """Bytes by their offsets in the file."""
-        return self.held.slice(start - (self.size - self.held.size), end - start).to_pybytes()
-
-
-def read_end(
-    source: Source, decode: Callable[[bytes, Compression], SchemaBlock] | None = None
-) -> tuple[FileMetaData, pa.Buffer]:
-    """What a file says of itself at its end, and the bytes of it that were read at first."""
-    with located(file=source.name):
-        end = End.read(source)
-        footer = end.footer
-        with located(part="annex", offset=footer.schema_offset):
-            annex = end.annex(source)
-            if annex is not None and annex.checksums is not None:
-                end.check(annex.checksums)
-        with located(part="schema block", offset=footer.schema_offset):
-            schema = (decode or decode_schema)(end.schema, footer.compression)
-            if schema.num_buckets != footer.num_buckets:
-                raise CorruptFileError(
-                    f"it has {schema.num_buckets} buckets, the footer {footer.num_buckets}"
-                )
-        with located(part="row group index", offset=footer.index_offset):
-            return FileMetaData(footer, schema, end.index, annex), end.tail
-
-
-# The files of a data set have one schema: decoding it once is enough. What is compared is the
-# block itself, so that a file cannot get another one's schema.
-@lru_cache(maxsize=8)
-def decode_schema(block: bytes, compression: Compression) -> SchemaBlock:
-    body = block[4:]
-    if compression == Compression.ZSTD:
-        body = decompress(body, int.from_bytes(block[:4], "big"))
-    return SchemaBlock.decode(body)
 
 
 @dataclass(slots=True)

@@ -22,7 +22,8 @@ from ..format.user_schema import Attached
 from ..format.wire import Compression, Cursor, crc32c
 from ..storage.source import Source, open_source, read_ranges
 from ..threads import map_in_order
-from .reader import End, Readable, decode_schema
+from .opening import Opening
+from .reader import Readable
 from .scan import MIN_THREADED_BYTES, Scanner
 
 _SCHEMA_PREFIX: Final = 4  # bytes of the schema block before its frame
@@ -181,33 +182,15 @@ class _Check(_Notes):
         )
 
     def run(self, deep: bool) -> None:
-        end = annex = block = None
-        with self.noting():
-            end = End.read(self.source)
-        if end is None:
+        opening = Opening(self.source)
+        for place, step in opening.steps():
+            with self.noting(**place):
+                step()
+        end, annex, self.metadata = opening.end, opening.annex, opening.metadata
+        if end is None or self.metadata is None:
             return
         footer = end.footer
-        with self.noting(part="annex", offset=footer.schema_offset):
-            annex = end.annex(self.source)
-        is_sure = True
-        if annex is not None and annex.checksums is not None:
-            is_sure = False
-            with self.noting(part="annex", offset=footer.schema_offset):
-                end.check(annex.checksums)
-                is_sure = True
-        with self.noting(part="schema block", offset=footer.schema_offset):
-            decoded = decode_schema(end.schema, footer.compression)
-            if decoded.num_buckets != footer.num_buckets:
-                raise CorruptFileError(
-                    f"it has {decoded.num_buckets} buckets, the footer {footer.num_buckets}"
-                )
-            block = decoded
-        if block is None:
-            return
-        with self.noting(part="row group index", offset=footer.index_offset):
-            self.metadata = FileMetaData(footer, block, end.index, annex)
-        if self.metadata is None:
-            return
+        is_sure = opening.is_checked or not opening.has_checksums
         if self.metadata.codec == Compression.ZSTD:
             self.frames.add(end.schema[_SCHEMA_PREFIX:])
         with self.noting(part="annex", offset=footer.schema_offset):
