@@ -17,7 +17,7 @@ import s3fs
 from servers import FOREVER, HOST, FileStore, Proxy, Server, s3_api
 
 import fastmosaic as fm
-from fastmosaic.file import scan
+from fastmosaic.file import opening, scan
 from fastmosaic.storage import retry, source as storage
 from fastmosaic.storage.source import open_source
 
