@@ -1,16 +1,18 @@
 """Arrow types, names, tables, write options and filters for hypothesis; and exact comparison.
 
-Hypothesis draws the types, the names and a small pool of values for each column, so that a
-failure shrinks; a random generator seeded by it deals the pool out over the rows, so that tables
-are large enough to be interesting.
+A table is drawn with few choices: the name and the type of each column, and a number that says
+how its rows are dealt out of an array of values, which is made once for each type. So tables are
+large enough to be interesting, and quick to draw; a failure shrinks to fewer and simpler columns.
 """
 
 from __future__ import annotations
 
 import random
-from itertools import pairwise
+from collections.abc import Iterator
+from itertools import cycle, pairwise, product
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import reference
@@ -38,6 +40,27 @@ MILLIS_OF_DAY = 24 * 60 * 60 * 1000
 
 
 # Types -------------------------------------------------------------------------------------
+
+FLAT_TYPES = [
+    pa.bool_(),
+    pa.int8(),
+    pa.int16(),
+    pa.int32(),
+    pa.int64(),
+    pa.float32(),
+    pa.float64(),
+    pa.date32(),
+    pa.time32("ms"),
+    pa.timestamp("ms"),
+    pa.timestamp("us", "UTC"),
+    pa.timestamp("ns"),
+    pa.decimal128(18, 4),
+    pa.decimal128(19, -3),
+    pa.decimal128(38, 10),
+    pa.binary(),
+    pa.string(),
+]
+"""One type of each way in which values lie in a file."""
 
 
 def decimals() -> st.SearchStrategy[pa.DataType]:
@@ -99,7 +122,28 @@ def types(depth: int = 3) -> st.SearchStrategy[pa.DataType]:
     return st.one_of(scalar_types(), scalar_types(), list_types(inner), map_types(inner))
 
 
-ANY_TYPE = types()
+def _nested_types() -> Iterator[pa.DataType]:
+    """Lists and maps of every scalar, and nested in each other."""
+    scalars = [*FLAT_TYPES, pa.timestamp("us", "not a zone"), pa.decimal128(1, 0)]
+    names, nullable = cycle(["item", "element", "ü"]), cycle([True, False, True, True, False])
+    inner = list(scalars)
+    for _ in range(3):
+        lists = [pa.list_(pa.field(next(names), one, next(nullable))) for one in inner]
+        maps = [
+            pa.map_(pa.field("key", key, False), pa.field("value", one, next(nullable)))
+            for key, one in zip(cycle(scalars[::-1]), inner[::2], strict=False)
+        ]
+        yield from lists
+        yield from maps
+        inner = [*maps[::2], *lists[::3]]
+
+
+SOME_TYPES = st.one_of(
+    st.sampled_from(FLAT_TYPES),
+    st.sampled_from(FLAT_TYPES),
+    st.sampled_from(list(_nested_types())),
+)
+"""Types of columns, most of them scalar: quicker to draw than `types()`."""
 
 
 # Names -------------------------------------------------------------------------------------
@@ -121,40 +165,78 @@ def names() -> st.SearchStrategy[str]:
     )
 
 
+SOME_NAMES = st.sampled_from(
+    [
+        *("".join(letters) for size in (1, 2) for letters in product("abc", repeat=size)),
+        *(
+            f"sensor_{place}_{side}_pressure_{number:03}"
+            for place, side, number in product(["front", "rear"], ["left", "right"], range(8))
+        ),
+        *(
+            "é",
+            "è",
+            "éè",
+            "漢",
+            "漢語",
+            "漢語é",
+            "😀",
+            "😀😁",
+            "😁",
+            " ",
+            "\t",
+            "\n",
+            "'",
+            '"',
+            "\\",
+            ".",
+        ),
+        *("%", "\x7f", "\x80", "\ud7ff", "\uffff", "\U0010ffff", "a\u0301", "n" * 127, "n" * 128),
+        *("n" * 300, "n" * 300 + "é"),
+    ]
+)
+"""Names of columns, of the same kinds: quicker to draw than `names()`."""
+
+
 # Values ------------------------------------------------------------------------------------
 # A drawn value is raw: the bits of a float, the integer behind a date, the unscaled decimal.
 
 
-def signed(bits: int) -> st.SearchStrategy[int]:
-    low, high = -(1 << bits - 1), (1 << bits - 1) - 1
-    return st.one_of(st.integers(-3, 3), st.sampled_from([low, high]), st.integers(low, high))
+def edges(type: pa.DataType) -> list[Any]:
+    """Raw values of a scalar type that are worth a test, the simplest first."""
+    if pa.types.is_boolean(type):
+        return [False, True]
+    if type in INTEGERS or pa.types.is_date32(type) or pa.types.is_timestamp(type):
+        bits = INTEGERS.get(type, type.bit_width)
+        return [0, 1, -1, 2, -2, 3, -3, -(1 << bits - 1), (1 << bits - 1) - 1]
+    if pa.types.is_floating(type):
+        return FLOAT32_EDGES if type.bit_width == 32 else FLOAT64_EDGES
+    if pa.types.is_time32(type):
+        return [0, MILLIS_OF_DAY - 1]
+    if pa.types.is_decimal(type):
+        return [0, 10**type.precision - 1, 1 - 10**type.precision]
+    if pa.types.is_string(type):
+        return ["", "a", "\0", "ß" * 100, "ß" * 400]
+    return [b"", b"a", b"\0", b"\xff" * 100, b"\xff" * 400]
 
 
 def raw_values(type: pa.DataType) -> st.SearchStrategy[Any]:
-    if pa.types.is_boolean(type):
-        return st.booleans()
-    if type in INTEGERS:
-        return signed(INTEGERS[type])
-    if type == pa.float32():
-        return st.one_of(st.sampled_from(FLOAT32_EDGES), st.integers(0, (1 << 32) - 1))
-    if type == pa.float64():
-        return st.one_of(st.sampled_from(FLOAT64_EDGES), st.integers(0, (1 << 64) - 1))
-    if pa.types.is_date32(type):
-        return signed(32)
-    if pa.types.is_time32(type):
-        return st.integers(0, MILLIS_OF_DAY - 1)
-    if pa.types.is_timestamp(type):
-        return signed(64)
-    if pa.types.is_decimal(type):
-        limit = 10**type.precision - 1
-        return st.one_of(st.sampled_from([0, limit, -limit]), st.integers(-limit, limit))
-    if pa.types.is_string(type):
-        return st.one_of(st.text(max_size=12), st.integers(100, 400).map("ß".__mul__))
-    if pa.types.is_binary(type):
-        return st.one_of(st.binary(max_size=12), st.integers(100, 400).map(b"\xff".__mul__))
     if pa.types.is_map(type):
         return st.lists(st.tuples(raw_values(type.key_type), nullable(type.item_field)), max_size=3)
-    return st.lists(nullable(type.value_field), max_size=4)
+    if pa.types.is_list(type):
+        return st.lists(nullable(type.value_field), max_size=4)
+    if pa.types.is_string(type):
+        return st.one_of(st.sampled_from(edges(type)), st.text(max_size=12))
+    if pa.types.is_binary(type):
+        return st.one_of(st.sampled_from(edges(type)), st.binary(max_size=12))
+    if pa.types.is_boolean(type):
+        return st.booleans()
+    if pa.types.is_floating(type):
+        low, high = 0, (1 << type.bit_width) - 1
+    elif pa.types.is_time32(type):
+        low, high = 0, MILLIS_OF_DAY - 1
+    else:
+        low, high = min(edges(type)), max(edges(type))
+    return st.one_of(st.sampled_from(edges(type)), st.integers(low, high))
 
 
 def nullable(field: pa.Field) -> st.SearchStrategy[Any]:
@@ -163,7 +245,7 @@ def nullable(field: pa.Field) -> st.SearchStrategy[Any]:
 
 
 def fresh_value(type: pa.DataType, rng: random.Random) -> Any:
-    """A raw value that is probably not yet in the column; None for nested types."""
+    """A raw value that is probably not yet in the column."""
     if pa.types.is_boolean(type):
         return rng.random() < 0.5
     if type in INTEGERS or pa.types.is_date32(type) or pa.types.is_timestamp(type):
@@ -179,7 +261,36 @@ def fresh_value(type: pa.DataType, rng: random.Random) -> Any:
         return f"{rng.getrandbits(40):x}é"
     if pa.types.is_binary(type):
         return rng.randbytes(rng.randrange(12))
-    return None
+    if pa.types.is_map(type):
+        return [
+            (_element(pa.field("", type.key_type, False), rng), _element(type.item_field, rng))
+            for _ in range(rng.randrange(4))
+        ]
+    return [_element(type.value_field, rng) for _ in range(rng.randrange(5))]
+
+
+def _element(field: pa.Field, rng: random.Random) -> Any:
+    if field.nullable and rng.random() < 0.2:
+        return None
+    if not pa.types.is_nested(field.type) and rng.random() < 0.3:
+        return rng.choice(edges(field.type))
+    return fresh_value(field.type, rng)
+
+
+_PREPARED: dict[bytes, pa.Array] = {}
+
+
+def prepared(type: pa.DataType) -> pa.Array:
+    """Values of `type`, without nulls: the edges, then others; always the same."""
+    # Types that differ in the names of their children are equal for Arrow, but not for the format.
+    key = reference.encode_type(pa.field("", type))
+    if key not in _PREPARED:
+        nested = pa.types.is_nested(type)
+        rng = random.Random(key)
+        values = [] if nested else edges(type)
+        fresh = [fresh_value(type, rng) for _ in range(40 if nested else 700)]
+        _PREPARED[key] = array_of(type, [*values, *fresh])
+    return _PREPARED[key]
 
 
 def array_of(type: pa.DataType, values: list[Any], hidden: Any = ()) -> pa.Array:
@@ -211,26 +322,43 @@ def array_of(type: pa.DataType, values: list[Any], hidden: Any = ()) -> pa.Array
 # Tables ------------------------------------------------------------------------------------
 
 
-@st.composite
-def arrays(draw: st.DrawFn, field: pa.Field, num_rows: int, rng: random.Random) -> pa.Array:
+SHAPES = [
+    (pool, null_share, fresh_share, bounds, hidden)
+    for hidden in (False, True)
+    for bounds in [(0, 0), (0, 0), (1, 0), (3, 5)]
+    for fresh_share in [0, 0, 0.2, 1]
+    for null_share in [0, 0, 0.1, 0.6, 1]
+    for pool in (1, 2, 4)
+]
+"""How rows come about: the number of values that repeat, the shares of nulls and of values that do
+not repeat, the rows before and after the slice, and whether null lists cover elements."""
+SHAPE_NUMBERS = st.integers(0, len(SHAPES) - 1)
+
+
+def dealt(
+    field: pa.Field,
+    num_rows: int,
+    shape: tuple[int, float, float, tuple[int, int], bool],
+    rng: np.random.Generator,
+) -> pa.Array:
     """An array of `num_rows` rows: all null, constant, of few or of many values; maybe a slice."""
-    pool = draw(st.lists(raw_values(field.type), min_size=1, max_size=4))
-    null_share = draw(st.sampled_from([0, 0, 0.1, 0.6, 1])) if field.nullable else 0
-    fresh_share = draw(st.sampled_from([0, 0, 0.2, 1]))
-    before, after = draw(st.sampled_from([(0, 0), (0, 0), (1, 0), (3, 5)]))
-
-    def value() -> Any:
-        if rng.random() < null_share:
-            return None
-        if rng.random() < fresh_share:
-            fresh = fresh_value(field.type, rng)
-            if fresh is not None:
-                return fresh
-        return rng.choice(pool)
-
-    values = [value() for _ in range(before + num_rows + after)]
-    hidden = pool[0] if pa.types.is_nested(field.type) and draw(st.booleans()) else ()
-    return array_of(field.type, values, hidden).slice(before, num_rows)
+    pool, null_share, fresh_share, (before, after), hidden = shape
+    values = prepared(field.type)
+    total = before + num_rows + after
+    few = rng.integers(0, len(values), pool) if rng.random() < 0.8 else np.zeros(1, int)
+    fresh = np.resize(rng.permutation(len(values)), total)
+    rows = np.where(rng.random(total) < fresh_share, fresh, rng.choice(few, total))
+    nulls = rng.random(total) < (null_share if field.nullable else 0)
+    mask = pa.array(nulls)
+    if not pa.types.is_nested(field.type):
+        return values.take(pa.array(rows, mask=nulls)).slice(before, num_rows)
+    taken = values.take(pa.array(rows, mask=None if hidden else nulls))
+    if pa.types.is_map(field.type):
+        children: tuple[pa.Array, ...] = (taken.keys, taken.items)
+    else:
+        children = (taken.values,)
+    made = type(taken).from_arrays(taken.offsets, *children, type=field.type, mask=mask)
+    return made.slice(before, num_rows)
 
 
 def chunked(array: pa.Array, cuts: list[int]) -> pa.ChunkedArray:
@@ -252,7 +380,7 @@ def tables(
     max_rows: int = 600,
     min_columns: int = 0,
     max_columns: int = 40,
-    column_types: st.SearchStrategy[pa.DataType] = ANY_TYPE,
+    column_types: st.SearchStrategy[pa.DataType] = SOME_TYPES,
 ) -> pa.Table:
     """Tables of any types and shapes, of sliced arrays in uneven chunks."""
     num_rows = draw(
@@ -263,7 +391,7 @@ def tables(
     )
     column_names = draw(
         st.lists(
-            names(),
+            SOME_NAMES,
             min_size=min_columns,
             # Wide or long: both at once would take the time of ten examples.
             max_size=min(max_columns, 40 if num_rows < 100 else 8),
@@ -272,14 +400,14 @@ def tables(
     )
     if not column_names:
         return without_columns(num_rows)
-    rng = random.Random(draw(st.integers(0, 1 << 32)))
+    rng = np.random.default_rng(draw(st.integers(0, 1 << 32)))
     fields, columns = [], []
     for name in column_names:
-        field = pa.field(name, draw(column_types), draw(st.booleans()))
-        array = draw(arrays(field, num_rows, rng))
-        cuts = draw(st.lists(st.integers(0, num_rows), max_size=3))
+        shape = SHAPES[draw(SHAPE_NUMBERS)]
+        field = pa.field(name, draw(column_types), bool(rng.random() < 0.7))
+        cuts = rng.integers(0, num_rows + 1, rng.integers(0, 4)).tolist()
         fields.append(field)
-        columns.append(chunked(array, cuts))
+        columns.append(chunked(dealt(field, num_rows, shape, rng), cuts))
     return pa.table(columns, schema=pa.schema(fields))
 
 
@@ -394,25 +522,3 @@ def assert_same(actual: pa.Table, expected: pa.Table) -> None:
         bits = _bits(pa.array([], field.type)).type
         one, other = (pa.chunked_array(map(_bits, c.chunks), bits) for c in (left, right))
         assert one.equals(other), f"column {field.name!r} of {field.type}"
-
-
-FLAT_TYPES = [
-    pa.bool_(),
-    pa.int8(),
-    pa.int16(),
-    pa.int32(),
-    pa.int64(),
-    pa.float32(),
-    pa.float64(),
-    pa.date32(),
-    pa.time32("ms"),
-    pa.timestamp("ms"),
-    pa.timestamp("us", "UTC"),
-    pa.timestamp("ns"),
-    pa.decimal128(18, 4),
-    pa.decimal128(19, -3),
-    pa.decimal128(38, 10),
-    pa.binary(),
-    pa.string(),
-]
-"""One type of each way in which values lie in a file."""
