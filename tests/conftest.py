@@ -18,9 +18,9 @@ UNHURRIED = {
     "deadline": None,
     "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large],
 }
-settings.register_profile("dev", max_examples=50, **UNHURRIED)
+settings.register_profile("dev", max_examples=25, **UNHURRIED)
 settings.register_profile("ci", max_examples=100, derandomize=True, **UNHURRIED)
-settings.register_profile("nightly", max_examples=2000, **UNHURRIED)
+settings.register_profile("nightly", max_examples=1000, **UNHURRIED)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
 
 

@@ -66,14 +66,26 @@ def run(plan: Plan, contenders: Sequence[Contender], folder: Path) -> Results:
     return measure.run(plan, contenders, folder, lambda line: None)
 
 
-def test_a_run_measures_everything(tmp_path: Path) -> None:
-    contenders = [c for c in CONTENDERS if c.name not in ("Lance", "Vortex")]
+@pytest.mark.parametrize(
+    "names",
+    [
+        pytest.param({OURS, "ORC"}, id="two contenders"),
+        pytest.param(
+            {OURS, REFERENCE, "Parquet", "ORC", "Feather"},
+            id="all contenders",
+            marks=pytest.mark.exhaustive,
+        ),
+    ],
+)
+def test_a_run_measures_everything(tmp_path: Path, names: set[str]) -> None:
+    contenders = [c for c in CONTENDERS if c.name in names]
+    assert len(contenders) == len(names)
     results = run(PLAN, contenders, tmp_path)
 
     reads = [OPEN, TEN, TEN_ADJACENT, HUNDRED, HUNDRED_ADJACENT, WHOLE]
     wanted = {(SMALL, measure) for measure in [WRITE, SIZE, MEMORY, *reads]}
     wanted |= {(GROUPS, FILTER), (NARROW, OPEN)}
-    for name in [OURS, REFERENCE, "Parquet", "ORC", "Feather"]:
+    for name in names:
         assert wanted <= {(case, what) for case, what, who in results.values if who == name}
     floor = {(case, what) for case, what, who in results.values if who == FLOOR}
     assert floor == {(SENSOR, OPEN), *wanted} - {(SMALL, what) for what in (WRITE, SIZE, MEMORY)}
@@ -225,7 +237,9 @@ def test_lists_are_measured_in_both_layouts(monkeypatch) -> None:
 
 
 def test_options_are_measured(tmp_path, monkeypatch):
-    monkeypatch.setattr(tuning, "TURNS", 1)
+    for name in ("ROUNDS", "TURNS", "REMOTE_RUNS"):
+        monkeypatch.setattr(tuning, name, 1)
+    monkeypatch.setattr(tuning, "TURN_SECONDS", 0.001)
     experiment = replace(
         tuning.EXPERIMENTS["pages"][0], table=lambda: tables.numbered(tables.wide(120, 20))
     )

@@ -25,6 +25,7 @@ def told(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(comparing, "WRITE_SECONDS", 0.01)
         patch.setattr(comparing, "TURN_SECONDS", 0.001)
+        patch.setattr(commands, "show", lambda console, path: None)  # a test of its own
         table = demo.tell(console, 300, 20, folder)
     return table, console.file.getvalue(), folder
 

@@ -743,7 +743,7 @@ def rows_of(table):
     return [repr(row) for row in table.to_pylist()] if table.num_columns else table.num_rows
 
 
-@settings(max_examples=120)
+@settings(max_examples=2 * settings.default.max_examples)
 @given(cases())
 def test_every_way_to_read_agrees_with_arrow(case):
     files, expression, columns = case

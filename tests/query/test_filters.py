@@ -98,7 +98,6 @@ def test_odd_names_are_found(name):
 
 
 @given(st.lists(st.text(st.sampled_from('ab ("'), min_size=1), unique=True, min_size=1), st.data())
-@settings(max_examples=50, deadline=None)
 def test_exactly_the_columns_of_a_filter_are_found(names, data):
     used = data.draw(st.lists(st.sampled_from(names), min_size=1, unique=True))
     schema = pa.schema([(name, pa.int64()) for name in names])
@@ -525,7 +524,7 @@ def tables_and_filters(draw):
 
 
 @given(tables_and_filters())
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=8 * settings.default.max_examples)
 def test_a_skipped_row_group_has_no_match(tables_and_filter):
     tables, expression = tables_and_filter
     try:

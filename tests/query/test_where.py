@@ -211,7 +211,7 @@ conditions = st.recursive(
 )
 
 
-@settings(max_examples=200)
+@settings(max_examples=4 * settings.default.max_examples)
 @given(text=conditions)
 @example(text="i > 9.5")
 @example(text="not i = 10000000000")
