@@ -26,7 +26,7 @@ assert [tuple(row) for row in loaded.collect()] == [(1, "a"), (2, "b"), (3, None
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
     read = fastmosaic.spark.read(spark, path, columns=["id"])
-assert "name those to load by columns=" in str(caught[-1].message), caught
+assert "choose the columns to load with columns=" in str(caught[-1].message), caught
 assert read.where("id > 1").count() == 2
 loaded.write.format("mosaic").mode("append").save(target)
 fastmosaic.spark.write(loaded, other)

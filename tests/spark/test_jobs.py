@@ -6,6 +6,7 @@ import io
 import json
 import math
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -871,11 +872,11 @@ def test_the_command_line(spark, tmp_path, capsys):
     assert "has files already" in printed.err
 
     assert main(["spark", "convert", str(tmp_path / "b.parquet"), out, "--overwrite"]) == 0
-    assert capsys.readouterr().out.startswith("200 rows of 1 file in 1 file, ")
+    assert capsys.readouterr().out.startswith("converted 200 rows, 1 file to 1 file, ")
     assert main(["spark", "compact", out]) == 0
-    assert capsys.readouterr().out.startswith("0 files made 0, 1 left alone")
+    assert capsys.readouterr().out.startswith("compacted 0 files to 0, 1 unchanged")
     assert main(["spark", "verify", out]) == 0
-    assert capsys.readouterr().out.startswith("1 file, 200 rows, ")
+    assert capsys.readouterr().out.startswith("checked 1 file, 200 rows, ")
     assert main(["spark", "profile", out, "--columns", "name,day"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].split()[:5] == ["column", "type", "rows", "nulls", "distinct"]
@@ -895,10 +896,8 @@ def test_progress_is_shown_on_a_terminal(spark, tmp_path, monkeypatch):
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
     convert(spark, tmp_path / "in", tmp_path / "out", target_file_bytes=5000)
-    lines = terminal.getvalue().splitlines()
-    assert lines[-1].startswith(f"convert [{'#' * 30}] ")
-    *_, count, _, _ = lines[-1].split()
-    assert count.partition("/")[0] == count.partition("/")[2]
+    last = re.findall(r"convert.*?(\d+)/(\d+)", terminal.getvalue())[-1]
+    assert last[0] == last[1]
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,8 @@ from fastmosaic.spark.planner.pushdown import (
     from_datasource,
     to_expression,
 )
-from fastmosaic.spark.planner.read import ScanReport, read, scans
+from fastmosaic.spark.planner.plan import ScanReport, scans
+from fastmosaic.spark.planner.read import read
 from fastmosaic.spark.schemas import arrow_for_spark, cast_for_spark, from_spark, to_spark
 
 pytest_plugins = ["spark_session"]
@@ -591,12 +592,12 @@ def test_an_unknown_version_of_spark_reads_plainly(spark: SparkSession, director
     assert df.columns == ["id", "text"]
     assert df.filter("id < 30").count() == 30
     schema = pa.schema([("id", pa.int64()), ("year", pa.int32())])
-    with pytest.warns(UserWarning, match="name those to load by columns="):
+    with pytest.warns(UserWarning, match="choose the columns to load with columns="):
         df = read(spark, [directory / "mosaic"], schema=schema, columns=["year"])
     assert sorted(row.year for row in df.distinct().collect()) == [2023, 2024]
     with (
         pytest.warns(UserWarning, match="planner"),
-        pytest.raises(fm.UnsupportedError, match="a path is a URI"),
+        pytest.raises(fm.UnsupportedError, match="pass a URI as path"),
     ):
         read(spark, directory, partitioning=schema)
 
@@ -612,11 +613,13 @@ def test_no_java_and_old_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.delenv("JAVA_HOME", raising=False)
     sessions.check_java()
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(RuntimeError, match="needs Java 17, and there is none on the PATH: install"):
+    with pytest.raises(
+        RuntimeError, match="requires Java 17, but there is no Java on the PATH: install"
+    ):
         sessions.check_java()
     script(tmp_path / "bin" / "java", "echo 'openjdk version \"11.0.2\"' >&2")
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    with pytest.raises(RuntimeError, match=r"needs Java 17, and .*java is Java 11: install"):
+    with pytest.raises(RuntimeError, match=r"requires Java 17, but .*java is Java 11: install"):
         sessions.check_java()
     script(tmp_path / "bin" / "java", "echo 'java version \"1.8.0_1\"' >&2")
     with pytest.raises(RuntimeError, match="is Java 8"):
@@ -630,7 +633,7 @@ def test_a_python_of_the_workers_that_will_not_do(
     context = spark.sparkContext
     monkeypatch.setattr(context, "pythonExec", str(tmp_path / "nowhere"))
     with pytest.raises(
-        RuntimeError, match=f"no program {tmp_path}.*PYSPARK_PYTHON={sys.executable}"
+        RuntimeError, match=f"workers cannot start {tmp_path}.*PYSPARK_PYTHON={sys.executable}"
     ):
         read(spark, directory / "mosaic")
     # Two other environments: they have what Spark needs, but one has not this package.
@@ -749,7 +752,7 @@ def test_schemas_there_and_back() -> None:
     assert from_spark(schema).names == table.schema.names
     assert arrow_for_spark(from_spark(schema)).equals(arrow_for_spark(table.schema))
     nanos = pa.RecordBatch.from_pydict({"n": pa.array([1], pa.timestamp("ns"))})
-    with pytest.raises(fm.UnsupportedError, match=r"column 'n' is timestamp\[ns\]"):
+    with pytest.raises(fm.UnsupportedError, match=r"column 'n': cannot convert timestamp\[ns\]"):
         cast_for_spark(nanos, arrow_for_spark(nanos.schema))
 
 
@@ -771,4 +774,4 @@ def test_types_that_the_format_has_not(type: spark_types.DataType, shown: str) -
     struct = spark_types.StructType([spark_types.StructField("a", type)])
     with pytest.raises(fm.UnsupportedError) as refused:
         from_spark(struct)
-    assert str(refused.value).startswith(f"column 'a': the format has no type for {shown}; ")
+    assert str(refused.value).startswith(f"column 'a': type {shown} is not supported; ")

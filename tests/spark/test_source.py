@@ -14,8 +14,8 @@ from pyspark.sql import functions as F
 import fastmosaic as fm
 from fastmosaic.dataset.fileset import FileSet
 from fastmosaic.query.selection import selected
-from fastmosaic.spark.source.load import opened, planned
-from fastmosaic.spark.source.options import read_options
+from fastmosaic.spark.source.load import open_files, plan_load
+from fastmosaic.spark.source.options import load_options
 from fastmosaic.spark.source.source import MosaicDataSource
 
 pytest_plugins = ["spark_session"]
@@ -42,8 +42,8 @@ def wide(tmp_path):
 
 def size_of(path, **options):
     """The bytes that tasks read, by the plan."""
-    parsed = read_options({"path": path, **options})
-    return sum(split.size for split in planned(opened(path, parsed), parsed)[1])
+    parsed = load_options({"path": path, **options})
+    return sum(split.size for split in plan_load(open_files(path, parsed), parsed)[1])
 
 
 def test_spark_finds_the_source_by_itself(load, wide):
@@ -83,7 +83,9 @@ def test_a_schema_chooses_columns_and_types(spark, wide):
     reader = spark.read.format("mosaic").schema("sensor_001 double, id int, missing string")
     df = reader.load(wide)
     assert df.filter("id = 7").collect() == [(1.0, 7, None)]
-    with pytest.raises(PySparkException, match="by the option or by a schema, not by both"):
+    with pytest.raises(
+        PySparkException, match="with the option columns or with a schema, not with both"
+    ):
         reader.option("columns", "id").load(wide).count()
 
 
@@ -109,7 +111,7 @@ def test_filters_leave_rows_out(spark, load, tmp_path):
     for filters, message in [
         ("x > 2", "option filters="),
         ('[["y", ">", 2]]', "no column named 'y'"),
-        ('[["day", ">", "soon"]]', "'soon' is no date32"),
+        ('[["day", ">", "soon"]]', "'soon' is not a valid date32"),
         ('[["x", "~", 2]]', "~"),
     ]:
         with pytest.raises(PySparkException, match=message):
@@ -125,7 +127,7 @@ def test_filters_that_spark_pushes_skip_row_groups(spark, load, wide):
         plan = df.filter("id < 15").select(F.spark_partition_id(), "id")
         assert sorted(row.id for row in plan.collect()) == list(range(15))
         assert df.filter("id < 15").count() == 15
-        # Spark keeps what it pushed, so by default nothing is skipped: see `ReadOptions`.
+        # Spark keeps what it pushed, so by default nothing is skipped: see `LoadOptions`.
         shared = load(wide, columns="id")
         assert (shared.filter("id < 15").count(), shared.count()) == (15, 100)
     finally:
@@ -169,19 +171,19 @@ def test_a_frame_keeps_to_the_files_that_it_found(load, tmp_path):
 
 def test_nanoseconds_that_spark_cannot_have_are_named(load, tmp_path):
     fm.write_table(pa.table({"t": pa.array([1], pa.timestamp("ns"))}), tmp_path / "a.mosaic")
-    with pytest.raises(PySparkException, match="column 't' is timestamp"):
+    with pytest.raises(PySparkException, match="column 't': cannot convert timestamp"):
         load(str(tmp_path)).collect()
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"colums": "x"}, "there is no option 'colums'; did you mean 'columns'"),
+        ({"colums": "x"}, "unknown option 'colums'; did you mean 'columns'"),
         ({"maxSplitByte": "5"}, "did you mean 'max_split_bytes'"),
-        ({"partition_by": "x"}, "the option 'partition_by' is not one of reading"),
-        ({"unify": "perhaps"}, "option unify='perhaps': it is true or false"),
+        ({"partition_by": "x"}, "option 'partition_by' is not an option for reading"),
+        ({"unify": "perhaps"}, "option unify='perhaps': expected true or false"),
         ({"maxSplitBytes": "much"}, "option max_split_bytes='much'"),
-        ({"partitioning": "directory"}, "it is hive or none"),
+        ({"partitioning": "directory"}, "expected hive or none"),
     ],
 )
 def test_wrong_options(load, wide, options, message):
@@ -192,7 +194,7 @@ def test_wrong_options(load, wide, options, message):
 def test_files_that_are_missing_or_bad_are_named(spark, load, tmp_path, wide):
     with pytest.raises(PySparkException, match=r"nowhere"):
         load(str(tmp_path / "nowhere"))
-    with pytest.raises(PySparkException, match="there is no path"):
+    with pytest.raises(PySparkException, match="missing path"):
         spark.read.format("mosaic").load()
     (tmp_path / "bad.mosaic").write_bytes(Path(wide).read_bytes()[:-9])
     with pytest.raises(PySparkException, match=r"bad\.mosaic"):
@@ -252,12 +254,12 @@ def test_a_stream_waits_for_its_directory(follow, tmp_path):
 def test_offsets_are_of_files_that_are_there(tmp_path):
     from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxFiles
 
-    from fastmosaic.spark.source.stream import MosaicStreamReader
+    from fastmosaic.spark.source.stream import StreamReader
 
     fm.write_table(pa.table({"id": [1]}), tmp_path / "a.mosaic")
     fm.write_table(pa.table({"id": [2]}), tmp_path / "b.mosaic")
     schema = FileSet(str(tmp_path)).columns.to_arrow()
-    reader = MosaicStreamReader(str(tmp_path), schema, read_options({"path": ""}))
+    reader = StreamReader(str(tmp_path), schema, load_options({"path": ""}))
     start = reader.initialOffset()
     first = reader.latestOffset(start, ReadMaxFiles(1))
     last = reader.latestOffset(first, ReadAllAvailable())

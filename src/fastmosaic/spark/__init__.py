@@ -1,11 +1,12 @@
-"""Mosaic files in Spark: reading pruned by the planner, writing, and jobs over files.
+"""Mosaic files in Spark: reading with column pruning, writing, and jobs over files.
 
 app        the jobs as an application for spark-submit
 jobs       convert, compact, verify, profile
 planner    read: a DataFrame that Spark's planner prunes
-schemas    types of Spark and of Arrow
-sessions   a Spark session whose workers have this Python
-source     spark.read.format("mosaic"), df.write.format("mosaic"), which need no import
+schemas    convert between Spark schemas and Arrow schemas
+sessions   session: start Spark so that its workers run this Python
+source     the data source "mosaic", which Spark finds without an import; write
+task       read splits inside Spark's tasks
 """
 
 import importlib
@@ -19,13 +20,14 @@ if typing.TYPE_CHECKING:
         ColumnProfile,
         CompactReport,
         ConvertReport,
+        DatasetVerifyReport,
         Failure,
         ProfileReport,
         VerifiedFile,
-        VerifyReport,
     )
     from .jobs.verify import verify
-    from .planner.read import ScanReport, read, scans
+    from .planner.plan import ScanReport, scans
+    from .planner.read import read
     from .sessions import session
     from .source.source import MosaicDataSource
     from .source.write import write
@@ -34,12 +36,12 @@ __all__ = [
     "ColumnProfile",
     "CompactReport",
     "ConvertReport",
+    "DatasetVerifyReport",
     "Failure",
     "MosaicDataSource",
     "ProfileReport",
     "ScanReport",
     "VerifiedFile",
-    "VerifyReport",
     "compact",
     "convert",
     "profile",
@@ -50,15 +52,15 @@ __all__ = [
     "write",
 ]
 
-# Spark's workers import modules of this package: they shall not wait for all of it.
+# Spark's workers import modules of this package, and most of them need only a few.
 _MODULES = {
     "MosaicDataSource": "source.source",
-    "ScanReport": "planner.read",
+    "ScanReport": "planner.plan",
     "compact": "jobs.compact",
     "convert": "jobs.convert",
     "profile": "jobs.profile",
     "read": "planner.read",
-    "scans": "planner.read",
+    "scans": "planner.plan",
     "session": "sessions",
     "verify": "jobs.verify",
     "write": "source.write",

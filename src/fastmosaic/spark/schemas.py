@@ -1,8 +1,8 @@
-"""Arrow schemas and Spark's.
+"""Convert between Arrow schemas and Spark schemas.
 
-Spark has fewer types: timestamps are in microseconds and, if they have a zone, in UTC; times of day
-are in nanoseconds on their way through Arrow. `arrow_for_spark` gives the schema that batches must
-have when Spark takes them.
+Spark has fewer types than Arrow: timestamps have microseconds and, if they have a time zone, UTC;
+times of day are exchanged in nanoseconds. `arrow_for_spark` returns the Arrow schema of batches that
+Spark accepts.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ TIMESTAMP_NTZ: Final = pa.timestamp("us")
 
 
 def to_spark(schema: pa.Schema) -> StructType:
-    """The Spark schema of a table that has `schema` in a file."""
+    """Convert the Arrow schema of a file to a Spark schema."""
     from pyspark.sql.types import StructField, StructType
 
     made: dict[pa.DataType, DataType] = {}
@@ -40,7 +40,7 @@ def to_spark(schema: pa.Schema) -> StructType:
 
 
 def _spark_type(arrow: pa.DataType) -> DataType:
-    """The Spark type of a type that `arrow_for_spark` gave."""
+    """Convert a type returned by `arrow_for_spark`."""
     from pyspark.sql import types as spark
 
     simple: dict[pa.DataType, Callable[[], DataType]] = {
@@ -70,7 +70,7 @@ def _spark_type(arrow: pa.DataType) -> DataType:
 
 
 def arrow_for_spark(schema: pa.Schema) -> pa.Schema:
-    """`schema` with the types that Spark takes from Arrow."""
+    """Return `schema` with the Arrow types that Spark accepts."""
     made: dict[pa.DataType, pa.DataType] = {}
     fields = []
     for field in schema:
@@ -86,7 +86,7 @@ def arrow_for_spark(schema: pa.Schema) -> pa.Schema:
 
 
 def _arrow_type(arrow: pa.DataType) -> pa.DataType:
-    """The type that holds `arrow`, which is one of the format, in Spark."""
+    """Return the type that Spark accepts for `arrow`, which is a type of the format."""
     if types.is_timestamp(arrow):
         return TIMESTAMP_NTZ if arrow.tz is None else TIMESTAMP
     if types.is_time(arrow):
@@ -96,7 +96,7 @@ def _arrow_type(arrow: pa.DataType) -> pa.DataType:
     if types.is_map(arrow):
         return pa.map_(_inside("key", arrow.key_field), _inside("value", arrow.item_field))
     if types.is_decimal(arrow) and arrow.scale < 0:
-        raise UnsupportedError(f"Spark has no type for {arrow}: its scale is negative")
+        raise UnsupportedError(f"Spark does not support {arrow}: its scale is negative")
     return arrow
 
 
@@ -105,7 +105,7 @@ def _inside(name: str, field: pa.Field) -> pa.Field:
 
 
 def cast_for_spark(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """`batch` with the types of `schema`, which is what `arrow_for_spark` made of its own."""
+    """Cast a batch to `schema`, the result of `arrow_for_spark` for the schema of the batch."""
     if batch.schema.equals(schema):
         return batch
     arrays = []
@@ -114,7 +114,7 @@ def cast_for_spark(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
             arrays.append(array.cast(field.type))
         except pa.ArrowInvalid as error:
             raise UnsupportedError(
-                f"column {field.name!r} is {array.type}, which Spark has as {field.type}: {error}"
+                f"column {field.name!r}: cannot convert {array.type} to Spark's {field.type}: {error}"
             ) from error
     if not arrays:
         return batch
@@ -122,7 +122,7 @@ def cast_for_spark(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 
 
 def from_spark(struct: StructType) -> pa.Schema:
-    """The Arrow schema of a file that holds rows of `struct`."""
+    """Convert a Spark schema to the Arrow schema of a file."""
     return pa.schema(
         [
             pa.field(field.name, _from_spark(field.dataType, field.name), field.nullable)
@@ -153,7 +153,7 @@ def _from_spark(type: DataType, column: str) -> pa.DataType:
     if isinstance(type, spark.DecimalType):
         return pa.decimal128(type.precision, type.scale)
     if isinstance(type, spark.TimeType):
-        return pa.time32("ms")  # a cast tells where that is not enough
+        return pa.time32("ms")  # casting raises if a value needs more precision
     if isinstance(type, spark.ArrayType):
         item = _from_spark(type.elementType, column)
         return pa.list_(pa.field("element", item, type.containsNull))
@@ -166,7 +166,7 @@ def _from_spark(type: DataType, column: str) -> pa.DataType:
     arrow = simple.get(type.typeName())
     if arrow is None:
         raise UnsupportedError(
-            f"column {column!r}: the format has no type for {_shown(type)}; {_advice(type)}"
+            f"column {column!r}: type {_shown(type)} is not supported; {_advice(type)}"
         )
     return arrow
 
@@ -179,10 +179,10 @@ def _shown(type: DataType) -> str:
 def _advice(type: DataType) -> str:
     match type.typeName():
         case "struct":
-            return "make each field a column of its own (select('a.*') does)"
+            return "use select('a.*') to turn each field into a column"
         case "map":
-            return "its maps have keys that are neither lists nor maps"
+            return "keys of maps cannot be lists or maps"
         case "variant":
-            return "make it a string by to_json"
+            return "convert it to a string with to_json"
         case _:
-            return "cast the column to one of its types"
+            return "cast the column to a supported type"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
 import shutil
@@ -19,15 +20,24 @@ __all__ = ["check", "has_jvm", "session"]
 
 MIN_JAVA: Final = 17
 MIN_SPARK: Final = (4, 1)
+# Packages that the workers must be able to import.
+PACKAGES: Final = ("fastmosaic", "pyarrow")
 
-_checked: set[str] = set()  # by the id of the application
+_checked: set[str] = set()  # ids of applications
 
 
 def session(app_name: str = "fastmosaic", master: str | None = None, **conf: Any) -> SparkSession:
-    """A Spark session whose workers run this Python; the one that runs already, if there is one.
+    """Return the running Spark session, or start one whose workers run this Python.
 
-    `conf` are settings of Spark, as in `session(**{"spark.driver.memory": "4g"})`. Without a
-    `master`, Spark's own default holds: that of spark-submit, otherwise all cores of this machine.
+    Parameters
+    ----------
+    app_name : str
+        Name of the application. Default: "fastmosaic".
+    master : str, optional
+        Address of the cluster, or for example "local[4]". Default: the one that spark-submit was
+        given, otherwise all cores of this machine.
+    **conf
+        Settings of Spark, as in `session(**{"spark.driver.memory": "4g"})`.
     """
     _check_version()
     if "SPARK_REMOTE" not in os.environ:
@@ -46,10 +56,10 @@ def session(app_name: str = "fastmosaic", master: str | None = None, **conf: Any
 
 
 def check(spark: SparkSession) -> None:
-    """Raise unless the workers of a session can run this package; looked up once a session."""
+    """Raise unless the workers of a session can run this package. Checked once per session."""
     _check_version()
     if not has_jvm(spark):
-        return  # the server has its own Python, which it tells by itself
+        return  # a Spark Connect server has its own Python and reports problems itself
     context = spark.sparkContext
     if context.applicationId in _checked:
         return
@@ -60,7 +70,7 @@ def check(spark: SparkSession) -> None:
 
 
 def has_jvm(spark: SparkSession) -> bool:
-    """Whether Spark's planner runs next to this process; with Spark Connect it does not."""
+    """Whether this process can reach Spark's JVM. With Spark Connect it cannot."""
     return hasattr(spark, "_jvm")
 
 
@@ -77,48 +87,52 @@ def _check_version() -> None:
 
 
 def check_java() -> None:
-    """Raise unless there is a Java that Spark runs on."""
+    """Raise unless a version of Java is installed that Spark runs on."""
     home = os.environ.get("JAVA_HOME")
     java = shutil.which("java", path=str(Path(home) / "bin")) if home else shutil.which("java")
     install = f"install a JDK {MIN_JAVA} (openjdk-{MIN_JAVA}-jre-headless, or conda's openjdk)"
     if java is None:
         place = f"in JAVA_HOME={home}" if home else "on the PATH"
-        raise RuntimeError(f"Spark needs Java {MIN_JAVA}, and there is none {place}: {install}")
+        raise RuntimeError(
+            f"Spark requires Java {MIN_JAVA}, but there is no Java {place}: {install}"
+        )
     printed = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
     version = re.search(r'version "(?:1\.)?(\d+)', printed)
     if version is not None and int(version[1]) < MIN_JAVA:
         raise RuntimeError(
-            f"Spark needs Java {MIN_JAVA}, and {java} is Java {version[1]}: {install}"
+            f"Spark requires Java {MIN_JAVA}, but {java} is Java {version[1]}: {install}"
         )
 
 
 def _is_this(python: str) -> bool:
-    # Not resolved: the Python of a virtual environment is a link to one without its packages.
+    # Do not resolve links: the Python of a virtual environment links to one without its packages.
     found = shutil.which(python)
     return found is not None and os.path.abspath(found) == os.path.abspath(sys.executable)
 
 
-def _probe(_: Any) -> None:
-    """Nothing: a worker that can run it has imported this package."""
-
-
 def _check_workers(spark: SparkSession, python: str) -> None:
+    from py4j.protocol import Py4JJavaError
+    from pyspark.errors import PythonException
+
     advice = (
         f"set PYSPARK_PYTHON={sys.executable} before the session starts, or install fastmosaic "
-        "for the Python of the workers; fastmosaic.spark.session(...) sets it"
+        "for the Python of the workers; fastmosaic.spark.session(...) sets the variable"
     )
-    ours = f"{sys.version_info[0]}.{sys.version_info[1]}"
-    context = spark.sparkContext
+    # Functions of Python itself: one of this package would fail where the package is missing.
+    packages = spark.sparkContext.parallelize(PACKAGES, 1)
     try:
-        context.parallelize([0], 1).map(_probe).collect()
-    except Exception as error:
-        text = str(error)
-        if "PYTHON_VERSION_MISMATCH" in text:
-            reason = f"the workers' Python ({python}) is not {ours}, as the driver's is"
-        elif "No module named 'fastmosaic" in text:
-            reason = f"the workers' Python ({python}) has no package fastmosaic"
-        elif "Cannot run program" in text:
-            reason = f"the workers have no program {python}"
-        else:
+        found = packages.map(importlib.util.find_spec).map(bool).collect()
+    except PythonException as error:
+        driver = f"{sys.version_info[0]}.{sys.version_info[1]}"
+        raise RuntimeError(
+            f"the workers' Python ({python}) cannot run tasks of this driver, which is Python "
+            f"{driver}: {advice}"
+        ) from error
+    except Py4JJavaError as error:
+        cause = error.java_exception.getCause()
+        if cause is None or cause.getClass().getName() != "java.io.IOException":
             raise
-        raise RuntimeError(f"{reason}: {advice}") from error
+        raise RuntimeError(f"the workers cannot start {python}: {advice}") from error
+    missing = [name for name, is_there in zip(PACKAGES, found, strict=True) if not is_there]
+    if missing:
+        raise RuntimeError(f"the workers' Python ({python}) has no package {missing[0]}: {advice}")

@@ -1,4 +1,4 @@
-"""compact: small files and row groups of a data set made into large ones, by Spark tasks."""
+"""`compact`: join small files and row groups of a dataset in Spark tasks."""
 
 from __future__ import annotations
 
@@ -15,16 +15,17 @@ from ...dataset.fileset import File, FileSet
 from ...errors import UnsupportedError
 from ...storage.staging import Staging
 from .convert import DEFAULT_TARGET_BYTES
+from .records import identity, list_files
 from .report import CompactReport
-from .rewrite import Piece, Rewrite, clear_stale, finished, pack, records_of
-from .run import BadFile, identity, list_files, parallelism, run
+from .rewrite import Rewrite, SourcePart, clear_stale, finished, pack, records_of
+from .run import BadFile, parallelism, run
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# Smaller than this part of the target, a file is small.
+# A file is small if it is smaller than this fraction of the target.
 _SMALL_FILE: Final = 0.5
-# On average smaller than this, row groups are small.
+# Row groups are small if their average size is below this.
 _SMALL_GROUP_BYTES: Final = 4 << 20
 
 
@@ -36,34 +37,38 @@ def compact(
     resume: bool = True,
     **options: Any,
 ) -> CompactReport:
-    """Make large files of the small ones in a local directory of Mosaic files; what was done.
+    """Join small Mosaic files in a local directory into larger ones.
 
-    Files stay within their directories. Those of half of `target_bytes` and more are left alone,
-    unless their row groups are small. The directory changes in a single step, when all new files
-    are complete: the new files are there and the old ones gone. Files that others added meanwhile
-    are kept. A run that was killed is gone on with by the same call.
+    Files stay in their subdirectories. Files with at least half of `target_bytes` are not changed,
+    unless their row groups are small. When all new files are complete, they replace the old ones
+    in a single step. Files that were added meanwhile are kept. To resume a run that was killed,
+    repeat the call.
 
     Parameters
     ----------
     spark : SparkSession
-        Not one of Spark Connect.
+        Spark Connect is not supported.
     path : path of a directory
-        Not the working directory, nor a mount point: these cannot be replaced.
+        It must not be the working directory or a mount point, because these cannot be replaced.
     target_bytes : int
-        The size that files are to have, about.
+        Approximate size of the new files. Default: 256 MiB.
     resume : bool
-        False does everything anew.
+        If True (default), reuse the finished work of a run that was killed.
     **options
-        Those of `MosaicWriter`. The number of buckets, the compression and which columns have
-        statistics are by default as they were.
+        Options of `MosaicWriter`. By default, the number of buckets, the compression and the
+        columns with statistics do not change.
+
+    Returns
+    -------
+    CompactReport
     """
     started = time.monotonic()
     if target_bytes < 1:
         raise ValueError(f"target_bytes must be at least 1, not {target_bytes}")
     if not os.path.isdir(path):
         if os.path.exists(path):
-            raise NotADirectoryError(f"{path} is a file; a directory is compacted")
-        raise FileNotFoundError(f"there is no directory {path}; a local one can be compacted")
+            raise NotADirectoryError(f"{path} is a file: pass a directory")
+        raise FileNotFoundError(f"{path} does not exist: pass a local directory")
     base = os.path.realpath(path)
     files = FileSet(base)
     listed = list_files([file.found for file in files.files])
@@ -71,12 +76,14 @@ def compact(
     for file in files.files:
         inside = os.path.relpath(os.path.dirname(file.found.path), base)
         directories.setdefault("" if inside == "." else inside, []).append(file)
-    pieces = {
-        inside: [Piece(one.found, "mosaic", None, one.size) for one in _small(own, target_bytes)]
+    parts = {
+        inside: [
+            SourcePart(one.found, "mosaic", None, one.size) for one in _small(own, target_bytes)
+        ]
         for inside, own in directories.items()
     }
-    items = pack({inside: own for inside, own in pieces.items() if own}, target_bytes)
-    old = {piece.found.path for own in pieces.values() for piece in own}
+    items = pack({inside: own for inside, own in parts.items() if own}, target_bytes)
+    old = {part.found.path for own in parts.values() for part in own}
     kept = len(files.files) - len(old)
     if not items:
         return CompactReport(0, 0, 0, kept, 0, 0, time.monotonic() - started, 0)
@@ -97,8 +104,8 @@ def compact(
     if not staging.replaces:
         staging.abandon()
         raise UnsupportedError(
-            f"{path} is the working directory, a mount point, or in a directory that may not be "
-            "written to: it cannot be replaced in one step"
+            f"cannot replace {path} in one step: it is the working directory, a mount point, or in a "
+            "directory without write permission"
         )
     records = records_of(staging)
     if not resume:
@@ -136,7 +143,7 @@ def compact(
 
 
 def _small(files: Sequence[File], target_bytes: int) -> list[File]:
-    """Those of a directory that are worth to be written anew."""
+    """Return the files of a directory that are worth rewriting."""
     group_bytes = min(_SMALL_GROUP_BYTES, target_bytes // 4)
     crumbled = [
         file
@@ -146,13 +153,13 @@ def _small(files: Sequence[File], target_bytes: int) -> list[File]:
     ]
     small = [file for file in files if file.size < target_bytes * _SMALL_FILE]
     if len(small) == 1:
-        small = []  # nothing to join it with
+        small = []  # there is nothing to join it with
     chosen = {file.found.path for file in [*crumbled, *small]}
     return [file for file in files if file.found.path in chosen]
 
 
 def _with_statistics(files: Iterable[File]) -> list[str]:
-    """Columns that have statistics in some file."""
+    """Return the columns that have statistics in at least one file."""
     names: dict[str, None] = {}
     for file in files:
         metadata = file.metadata
@@ -166,22 +173,22 @@ def _check_rows(rewritten: Iterable[File], written: int) -> None:
     expected = sum(file.metadata.num_rows for file in rewritten)
     if expected != written:
         raise RuntimeError(
-            f"{expected} rows were to be written, {written} were; the old files are left alone"
+            f"expected to write {expected} rows, but wrote {written}; the old files are unchanged"
         )
 
 
 def _keep(staging: Staging, old: set[str]) -> Iterable[str]:
-    """Put everything but the old files into the staging area too; without copying, if it goes."""
+    """Link all other files into the staging directory, or copy them if links do not work."""
     missing = {path for path in old if not os.path.exists(path)}
     if missing:
-        raise FileNotFoundError(f"{min(missing)} has gone while its rows were written anew")
+        raise FileNotFoundError(f"{min(missing)} was deleted while it was being rewritten")
     for directory, _, names in os.walk(staging.base_dir):
         for name in names:
             path = os.path.join(directory, name)
             file = os.path.relpath(path, staging.base_dir)
             if path not in old:
                 target = staging.path(file)
-                if os.path.exists(target):  # from a run that was killed here
+                if os.path.exists(target):  # a run was killed at this point
                     os.unlink(target)
                 try:
                     os.link(path, target)

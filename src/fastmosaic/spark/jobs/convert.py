@@ -1,4 +1,4 @@
-"""convert: files of one format made into files of another, by Spark tasks."""
+"""`convert`: convert files between Mosaic and other formats in Spark tasks."""
 
 from __future__ import annotations
 
@@ -19,9 +19,19 @@ from ...errors import ColumnNotFoundError, CorruptFileError, SchemaMismatchError
 from ...schemas.fit import stored_schema
 from ...schemas.widen import check_same, unite
 from ...storage.staging import Staging
+from .records import Listed, Records, Result, identity, list_files
 from .report import ConvertReport, Failure
-from .rewrite import Item, Piece, Rewrite, SortKeys, clear_stale, finished, pack, records_of
-from .run import BadFile, Listed, Records, Result, blaming, identity, list_files, parallelism, run
+from .rewrite import (
+    Rewrite,
+    RewriteItem,
+    SortKeys,
+    SourcePart,
+    clear_stale,
+    finished,
+    pack,
+    records_of,
+)
+from .run import BadFile, blaming, parallelism, run
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -47,50 +57,55 @@ def convert(
     filesystem: Any = None,
     **options: Any,
 ) -> ConvertReport:
-    """Convert files to Mosaic, or Mosaic files to another format; what was done.
+    """Convert files to Mosaic, or Mosaic files to another format.
 
-    Spark tasks read and write the files with Arrow; rows do not pass through the JVM. The tasks
-    must reach both places: on a cluster, these are on shared storage. The new files appear
-    together, when all are complete, as those of `write_dataset` do. Directories like `key=value`
-    of the source are kept.
+    Spark tasks read and write the files with Arrow; rows do not pass through the JVM. On a cluster,
+    `src` and `dst` must be on shared storage. The new files appear together when all of them are
+    complete, as with `write_dataset`. `key=value` directories of the source are kept.
 
-    A run that was killed is gone on with by the same call: what it had finished is not done again,
-    as long as the source files are the same. With existing="append", do not repeat a call that has
-    returned: it would append once more.
+    To resume a run that was killed, repeat the call: finished work is reused as long as the source
+    files have not changed. With existing="append", do not repeat a call that has returned, because
+    it would append the rows again.
 
     Parameters
     ----------
     spark : SparkSession
-        Not one of Spark Connect.
+        Spark Connect is not supported.
     src : path, URI, glob, directory, or a list of them
     dst : path or URI of a directory
     source_format : {"parquet", "orc", "csv", "json", "arrow", "mosaic"}, optional
-        By default, by the ends of the names; "json" is JSON lines.
+        Format of the source files; "json" is JSON lines. Default: determined from file names.
     target_format : {"mosaic", "parquet", "orc", "csv", "json", "arrow"}
+        Format of the new files. Default: "mosaic".
     schema : pyarrow.Schema, optional
-        That of the target. Columns it lacks are left out. By default the union of all: a column
-        that a file lacks is null there, and types widen.
+        Schema of the new files; other columns are dropped. Default: the union of the schemas of
+        all source files, with wider types where they differ, and nulls for missing columns.
     unify : bool
-        Whether schemas may differ; otherwise that is an error.
+        If True (default), source files may have different schemas; otherwise that is an error.
     target_file_bytes : int
-        The size that files are to have, about. Large Parquet, ORC, Arrow and Mosaic files are cut
-        between row groups, small ones are joined.
+        Approximate size of the new files, default 256 MiB. Large Parquet, ORC, Arrow and Mosaic
+        files are split between row groups, small files are joined.
     sort_by : str or list of str or list of (str, "ascending" or "descending"), optional
-        Sort rows within each file, which then is in memory as a whole.
+        Sort the rows of each new file. A task then holds a whole file in memory.
     existing : {"error", "append", "overwrite"}
+        What to do if `dst` contains files. Default: "error".
     resume : bool
-        False does everything anew.
+        If True (default), reuse the finished work of a run that was killed.
     on_error : {"raise", "skip"}
-        What becomes of files that are damaged, or of another format or an unsupported type.
-        One that is skipped is in the report, and none of its rows are in the target.
+        What to do with files that are damaged, have another format or an unsupported type.
+        "raise" (default) stops the job; "skip" leaves the whole file out and reports it.
     filesystem : pyarrow or fsspec filesystem, optional
-        Where `src` is.
+        Filesystem of `src`.
     **options
-        Those of `MosaicWriter`, such as `write_statistics`, or of pyarrow's writer.
+        Options of `MosaicWriter`, such as `write_statistics`, or of pyarrow's writer.
+
+    Returns
+    -------
+    ConvertReport
     """
     started = time.monotonic()
     if on_error not in ("raise", "skip"):
-        raise ValueError(f"on_error={on_error!r}; it is 'raise' or 'skip'")
+        raise ValueError(f"invalid on_error {on_error!r}: expected 'raise' or 'skip'")
     if target_file_bytes < 1:
         raise ValueError(f"target_file_bytes must be at least 1, not {target_file_bytes}")
     formats.check_format("target_format", target_format)
@@ -102,7 +117,7 @@ def convert(
     sources, failures = _sources(listed, source_format, skips)
     if "mosaic" not in (target_format, sources[0].format):
         raise ValueError(
-            f"from {sources[0].format} to {target_format}: one of the formats must be mosaic"
+            f"cannot convert {sources[0].format} to {target_format}: one of the formats must be mosaic"
         )
     choices = (os.fspath(dst), target_format, schema, unify, target_file_bytes, keys, existing)
     name = identity("convert", listed, *choices, on_error, sorted(options.items()))
@@ -156,7 +171,7 @@ def convert(
     )
 
 
-# ---- what there is
+# ---- source files
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,12 +194,12 @@ class _Inspected:
 def _sources(
     listed: Sequence[Listed], format: str | None, skips: bool
 ) -> tuple[list[_Source], list[Failure]]:
-    """The files with their formats, which are all the same, and those that are left out."""
+    """Return the files of the most common format, and the failures of all others."""
     known = [format or formats.format_of(one.found.name) for one in listed]
     counts = Counter(one for one in known if one is not None)
     if not counts:
         raise ValueError(
-            f"{listed[0].found.name}: its name does not tell the format; source_format= can"
+            f"{listed[0].found.name}: cannot determine the format from the name; use source_format="
         )
     ((common, _),) = counts.most_common(1)
     sources = []
@@ -193,25 +208,27 @@ def _sources(
         if its == common:
             sources.append(_Source(one, common))
             continue
-        fact = "its name does not tell the format" if its is None else f"it is {its}"
+        fact = (
+            "cannot determine the format from the name" if its is None else f"the format is {its}"
+        )
         if not skips:
             raise ValueError(
-                f"{one.found.name}: {fact}, but others are {common}; "
-                "on_error='skip' leaves it out, source_format= says what all are"
+                f"{one.found.name}: {fact}, but other files are {common}; "
+                "use on_error='skip' to leave it out, or source_format= if all have one format"
             )
-        failures.append(Failure(one.found.name, f"{fact}, but others are {common}"))
+        failures.append(Failure(one.found.name, f"{fact}, but other files are {common}"))
     return sources, failures
 
 
 def _inspect(
     spark: SparkSession, sources: Sequence[_Source], skips: bool
 ) -> tuple[list[_Inspected], list[Failure]]:
-    """The schemas and groups of the files, read by Spark tasks."""
+    """Read schemas and row groups of the files in Spark tasks."""
     count = min(len(sources), _INSPECTIONS_PER_CORE * parallelism(spark))
     ends = [len(sources) * i // count for i in range(count + 1)]
     chunks = {i: list(sources[ends[i] : ends[i + 1]]) for i in range(count)}
     results = run(spark, "inspect", chunks, _inspect_files)
-    schemas: dict[pa.Schema, pa.Schema] = {}  # equal ones become one
+    schemas: dict[pa.Schema, pa.Schema] = {}  # keep one object of equal schemas
     inspected = []
     failures = []
     for number, chunk in chunks.items():
@@ -228,13 +245,13 @@ def _inspect(
     if not inspected:
         first = failures[0]
         raise CorruptFileError(
-            f"none of {len(sources)} files can be converted; {first.file}: {first.problem}"
+            f"cannot convert any of {len(sources)} files; {first.file}: {first.problem}"
         )
     return inspected, failures
 
 
 def _inspect_files(sources: Sequence[_Source]) -> Result:
-    """Runs in a task."""
+    """Read schemas and row groups of some files. Runs in a task."""
     schemas: dict[pa.Schema, int] = {}
     files: list[tuple[int, list[int] | None, tuple[Any, ...] | None]] = []
     for source in sources:
@@ -259,14 +276,16 @@ def _decode_schema(data: bytes) -> pa.Schema:
 
 
 def _check_columns(schema: pa.Schema, found: Found) -> None:
-    """Raise if the columns of a file cannot be those of a Mosaic file."""
+    """Raise if a Mosaic file cannot have these columns."""
     stored_schema(schema)
     twice = [name for name, count in Counter(schema.names).items() if count > 1]
     if twice:
-        raise SchemaMismatchError(f"it has the column {twice[0]!r} more than once")
+        raise SchemaMismatchError(f"duplicate column {twice[0]!r}")
     for key in found.keys:
         if schema.get_field_index(key) >= 0:
-            raise SchemaMismatchError(f"column {key!r} is in the file and also a key in its path")
+            raise SchemaMismatchError(
+                f"column {key!r} is in the file and also a partition key in its path"
+            )
 
 
 def _target_schema(
@@ -277,7 +296,7 @@ def _target_schema(
     distinct: dict[pa.Schema, str] = {}
     for one in inspected:
         distinct.setdefault(one.schema, one.source.found.name)
-    # A column without a value has a type only where another file gives it one.
+    # A column of nulls gets its type from other files.
     schemas = [(_stored(schema), file) for schema, file in distinct.items()]
     united = unite(schemas)
     if not unify:
@@ -293,22 +312,22 @@ def _stored(schema: pa.Schema) -> pa.Schema:
     return stored
 
 
-def _directories(inspected: Sequence[_Inspected]) -> dict[str, list[Piece]]:
-    """The pieces of all files by the directory they go to."""
+def _directories(inspected: Sequence[_Inspected]) -> dict[str, list[SourcePart]]:
+    """Return the parts of all files by target directory."""
     resolve([(one.source.found.name, one.source.found.keys) for one in inspected], None)
-    pieces: dict[str, list[Piece]] = {}
+    parts: dict[str, list[SourcePart]] = {}
     for one in inspected:
         found = one.source.found
         values = [pa.scalar(text, pa.string()) for text in found.keys.values()]
-        own = pieces.setdefault(directory(list(found.keys), values), [])
+        own = parts.setdefault(directory(list(found.keys), values), [])
         if one.groups:
             own += [
-                Piece(found, one.source.format, (group,), size)
+                SourcePart(found, one.source.format, (group,), size)
                 for group, size in enumerate(one.groups)
             ]
         else:
-            own.append(Piece(found, one.source.format, None, one.source.listed.size))
-    return pieces
+            own.append(SourcePart(found, one.source.format, None, one.source.listed.size))
+    return parts
 
 
 def _sort_keys(sort_by: str | Sequence[str | tuple[str, str]] | None) -> SortKeys:
@@ -317,7 +336,9 @@ def _sort_keys(sort_by: str | Sequence[str | tuple[str, str]] | None) -> SortKey
     for key in given:
         name, order = (key, "ascending") if isinstance(key, str) else key
         if order not in ("ascending", "descending"):
-            raise ValueError(f"sort_by: {order!r} is neither 'ascending' nor 'descending'")
+            raise ValueError(
+                f"sort_by: invalid order {order!r}: expected 'ascending' or 'descending'"
+            )
         keys.append((name, order))
     return tuple(keys)
 
@@ -329,20 +350,19 @@ def _check_sort_keys(keys: SortKeys, schema: pa.Schema) -> None:
             raise ColumnNotFoundError.for_name(name, schema.names, option="sort_by")
         if pa.types.is_nested(schema.field(index).type):
             raise UnsupportedError(
-                f"sort_by: column {name!r} is of type {schema.field(index).type}, "
-                "which has no order"
+                f"sort_by: cannot sort by column {name!r} of type {schema.field(index).type}"
             )
 
 
-# ---- doing it
+# ---- running
 
 
 def _run(
-    spark: SparkSession, rewrite: Rewrite, items: dict[int, Item], records: Records
+    spark: SparkSession, rewrite: Rewrite, items: dict[int, RewriteItem], records: Records
 ) -> tuple[dict[int, Result], int, list[Failure]]:
-    """The results of all items, how many of them were there before, and the bad files.
+    """Return the results of all items, how many of them were resumed, and the bad files.
 
-    Where one item found a file bad and another had used a part of it, the other is done again.
+    If an item finds a file bad after another item has used a part of it, that item runs again.
     """
     results = finished(rewrite.staging, records, items)
     resumed = len(results)
@@ -364,6 +384,6 @@ def _run(
     return ordered, resumed, [Failure(*one) for one in failures.items()]
 
 
-def _uses(item: Item, result: Result, failures: dict[str, str]) -> bool:
-    names = {piece.found.name for piece in item.pieces}
+def _uses(item: RewriteItem, result: Result, failures: dict[str, str]) -> bool:
+    names = {part.found.name for part in item.parts}
     return bool((failures.keys() & names).difference(result["excluded"]))

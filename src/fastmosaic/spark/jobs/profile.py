@@ -1,4 +1,4 @@
-"""profile: what the columns of a data set hold, and how it is stored, by Spark tasks."""
+"""`profile`: describe the columns of a dataset and how they are stored, in Spark tasks."""
 
 from __future__ import annotations
 
@@ -12,17 +12,18 @@ import pyarrow as pa
 
 from ...dataset.fileset import File, FileSet
 from ...dataset.profile import ColumnProfile, Measures, Profiler, conclude
+from .records import Records, Result, identity, list_files
 from .report import ProfileReport
-from .run import BadFile, Records, Result, blaming, identity, list_files, run
+from .run import BadFile, blaming, run
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-Item: TypeAlias = list[tuple[File, list[int]]]  # files and their row groups
+_RowGroups: TypeAlias = list[tuple[File, list[int]]]  # files and numbers of their row groups
 
 _MIN_ITEM_BYTES: Final = 16 << 20
-_MAX_ITEMS: Final = 64  # their results are in the driver together
+_MAX_ITEMS: Final = 64  # the driver holds all of their results at once
 
 
 def profile(
@@ -33,19 +34,25 @@ def profile(
     records: Any = None,
     filesystem: Any = None,
 ) -> ProfileReport:
-    """What there is in each column of Mosaic files; its `dataframe(spark)` has a row for each.
+    """Describe the columns of Mosaic files: nulls, distinct values, bounds, sizes and encodings.
 
     Parameters
     ----------
     spark : SparkSession
-        Not one of Spark Connect.
+        Spark Connect is not supported.
     path : path, URI, glob, directory, or a list of them
     columns : list of str, optional
-        By default all columns of the files.
+        Columns to describe. Default: all columns of the files.
     records : path or URI of a directory, optional
-        Where to keep what was found, until all is: a call after a crash goes on then.
+        Directory for intermediate results. If the job is killed, repeat the call to resume it. The
+        records are deleted when the job is complete.
     filesystem : pyarrow or fsspec filesystem, optional
-        Where the path is.
+        Filesystem of the paths.
+
+    Returns
+    -------
+    ProfileReport
+        Its `dataframe(spark)` has a row for each column.
     """
     started = time.monotonic()
     files = FileSet(path, filesystem=filesystem)
@@ -53,7 +60,9 @@ def profile(
     if columns is None:
         columns = [name for name in files.columns.names() if name not in keys]
     elif named := keys.intersection(columns):
-        raise ValueError(f"{min(named)!r} is a key of directories, not a column of the files")
+        raise ValueError(
+            f"{min(named)!r} is a partition column (key=value directories), not a column of the files"
+        )
     query = files.query(columns, None)
     total = sum(file.size for file in files.files)
     items = _share_out(files, max(_MIN_ITEM_BYTES, total // _MAX_ITEMS))
@@ -82,10 +91,10 @@ def profile(
     )
 
 
-def _share_out(files: FileSet, item_bytes: int) -> dict[int, Item]:
-    """Row groups in order, about `item_bytes` of them in an item."""
-    items: dict[int, Item] = {}
-    held: Item = []
+def _share_out(files: FileSet, item_bytes: int) -> dict[int, _RowGroups]:
+    """Divide the row groups into items of about `item_bytes`."""
+    items: dict[int, _RowGroups] = {}
+    held: _RowGroups = []
     size = 0
     for file in files.files:
         for group in range(file.metadata.num_row_groups):
@@ -101,8 +110,8 @@ def _share_out(files: FileSet, item_bytes: int) -> dict[int, Item]:
     return items
 
 
-def _profile(schema: pa.Schema, partitions: pa.Schema, item: Item) -> Result:
-    """Runs in a task."""
+def _profile(schema: pa.Schema, partitions: pa.Schema, item: _RowGroups) -> Result:
+    """Measure the row groups of an item. Runs in a task."""
     profiler = Profiler(schema, partitions)
     for file, groups in item:
         with blaming(file.name):
@@ -120,7 +129,7 @@ def _profile(schema: pa.Schema, partitions: pa.Schema, item: Item) -> Result:
 def _merge(schema: pa.Schema, results: Sequence[Result]) -> tuple[ColumnProfile, ...]:
     if len({result["probe"] for result in results}) > 1:
         raise RuntimeError(
-            "workers hash strings differently; PYTHONHASHSEED must be the same for all of them"
+            "the workers hash strings differently: set PYTHONHASHSEED to the same value for all of them"
         )
     return conclude(
         schema,

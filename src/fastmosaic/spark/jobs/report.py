@@ -1,4 +1,4 @@
-"""What the jobs over files report."""
+"""Reports of the jobs over files."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ __all__ = [
     "ColumnProfile",
     "CompactReport",
     "ConvertReport",
+    "DatasetVerifyReport",
     "Failure",
     "ProfileReport",
     "VerifiedFile",
-    "VerifyReport",
 ]
 
 _CELL_WIDTH: Final = 32
@@ -25,7 +25,7 @@ _CELL_WIDTH: Final = 32
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A file that could not be used, and why."""
+    """A file that could not be read, and the reason."""
 
     file: str
     problem: str
@@ -33,7 +33,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class ConvertReport:
-    """What `convert` has done."""
+    """The result of `fastmosaic.spark.convert`."""
 
     rows: int
     files_in: int
@@ -48,12 +48,12 @@ class ConvertReport:
         return asdict(self)
 
     def lines(self) -> list[str]:
-        """The report for people."""
+        """Return the report as lines of text."""
         return str(self).splitlines()
 
     def __str__(self) -> str:
         return (
-            f"{self.rows:,} rows of {_count(self.files_in, 'file')} in "
+            f"converted {_count(self.rows, 'row')}, {_count(self.files_in, 'file')} to "
             f"{_count(self.files_out, 'file')}, {self.bytes_in:,} to {self.bytes_out:,} bytes, "
             f"{self.seconds:.1f} s{_problems(self.failures, 'skipped')}"
         )
@@ -61,12 +61,12 @@ class ConvertReport:
 
 @dataclass(frozen=True, slots=True)
 class CompactReport:
-    """What `compact` has done."""
+    """The result of `fastmosaic.spark.compact`."""
 
-    rows: int  # that were written anew
+    rows: int  # that were rewritten
     files_in: int
     files_out: int
-    files_kept: int  # large enough, and left alone
+    files_kept: int  # large enough, and not changed
     bytes_in: int
     bytes_out: int
     seconds: float
@@ -76,20 +76,20 @@ class CompactReport:
         return asdict(self)
 
     def lines(self) -> list[str]:
-        """The report for people."""
+        """Return the report as lines of text."""
         return str(self).splitlines()
 
     def __str__(self) -> str:
         return (
-            f"{_count(self.files_in, 'file')} made {self.files_out:,}, {self.files_kept:,} left "
-            f"alone, {self.rows:,} rows, {self.bytes_in:,} to {self.bytes_out:,} bytes, "
-            f"{self.seconds:.1f} s"
+            f"compacted {_count(self.files_in, 'file')} to {self.files_out:,}, "
+            f"{self.files_kept:,} unchanged, {_count(self.rows, 'row')}, "
+            f"{self.bytes_in:,} to {self.bytes_out:,} bytes, {self.seconds:.1f} s"
         )
 
 
 @dataclass(frozen=True, slots=True)
 class VerifiedFile:
-    """What a check found of one file; `problem` is None if it is sound."""
+    """The result of checking one file; `problem` is None if the file is valid."""
 
     file: str
     rows: int
@@ -103,8 +103,8 @@ class VerifiedFile:
 
 
 @dataclass(frozen=True, slots=True)
-class VerifyReport:
-    """What `verify` has found."""
+class DatasetVerifyReport:
+    """The result of `fastmosaic.spark.verify`."""
 
     files: tuple[VerifiedFile, ...]
     seconds: float
@@ -127,7 +127,7 @@ class VerifyReport:
         return not self.failures
 
     def dataframe(self, spark: SparkSession) -> DataFrame:
-        """A row for each file."""
+        """Return a DataFrame with a row for each file."""
         schema = "file string, ok boolean, rows long, row_groups long, bytes long, problem string"
         rows = [(f.file, f.ok, f.rows, f.row_groups, f.bytes, f.problem) for f in self.files]
         return spark.createDataFrame(rows, schema)
@@ -140,19 +140,20 @@ class VerifyReport:
         }
 
     def lines(self) -> list[str]:
-        """The report for people."""
+        """Return the report as lines of text."""
         return str(self).splitlines()
 
     def __str__(self) -> str:
         return (
-            f"{_count(len(self.files), 'file')}, {self.rows:,} rows, {self.bytes:,} bytes, "
+            f"checked {_count(len(self.files), 'file')}, {_count(self.rows, 'row')}, "
+            f"{self.bytes:,} bytes, "
             f"{self.seconds:.1f} s{_problems(self.failures, 'damaged')}"
         )
 
 
 @dataclass(frozen=True, slots=True)
 class ProfileReport:
-    """What `profile` has found."""
+    """The result of `fastmosaic.spark.profile`."""
 
     columns: tuple[ColumnProfile, ...]
     rows: int
@@ -162,7 +163,7 @@ class ProfileReport:
     resumed: int  # work items that an earlier run had finished
 
     def dataframe(self, spark: SparkSession) -> DataFrame:
-        """A row for each column."""
+        """Return a DataFrame with a row for each column."""
         schema = (
             "column string, type string, rows long, nulls long, distinct long, min string, "
             "max string, bytes long, plain long, const long, dict long, all_null long, "
@@ -176,7 +177,7 @@ class ProfileReport:
         return asdict(self)
 
     def lines(self) -> list[str]:
-        """The report for people."""
+        """Return the report as lines of text."""
         names = [field.name for field in fields(ColumnProfile)]
         rows = [names, *([_cell(getattr(one, name)) for name in names] for one in self.columns)]
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
@@ -188,7 +189,7 @@ class ProfileReport:
 
     def __str__(self) -> str:
         return (
-            f"{_count(len(self.columns), 'column')} of {self.rows:,} rows in "
+            f"{_count(len(self.columns), 'column')}, {_count(self.rows, 'row')}, "
             f"{_count(self.files, 'file')}, {self.bytes:,} bytes, {self.seconds:.1f} s"
         )
 

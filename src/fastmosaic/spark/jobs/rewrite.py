@@ -1,4 +1,4 @@
-"""Work items that read files and write others: what `convert` and `compact` have in common."""
+"""Work items that read files and write new ones, as `convert` and `compact` do."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from ...dataset.discovery import Found
 from ...schemas.fit import Fits
 from ...storage.location import as_arrow
 from ...storage.staging import Staging
-from .run import BadFile, Records, Result, blaming
+from .records import Records, Result
+from .run import BadFile, blaming
 
 SortKeys: TypeAlias = tuple[tuple[str, str], ...]
 
-# A file may pass its size by so much if that is all there is: one that is too large is better than
-# a small one after it.
+# A file may exceed its target size by this factor if that saves a small file after it.
 _TOLERANCE: Final = 1.6
-# What rows in memory come to in a file, until the first file has shown it.
+# Expected size of rows in a file, relative to memory, until the first file is written.
 _SORTED_RATIO: Final = 0.3
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
-    """A file, or groups of one, and about how many bytes that is."""
+class SourcePart:
+    """A source file, or some of its row groups, and its approximate size in bytes."""
 
     found: Found
     format: str
@@ -40,41 +40,41 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
-    """Pieces that one task makes into files of one directory."""
+class RewriteItem:
+    """Parts that one task writes to files of one directory."""
 
     number: int
-    directory: str  # below that of the data set
-    pieces: tuple[Piece, ...]
+    directory: str  # below the directory of the dataset
+    parts: tuple[SourcePart, ...]
 
 
 @dataclass(frozen=True)
 class Rewrite:
-    """What all tasks of a job do; sent to each."""
+    """The work of all tasks of a job; it is sent to each of them."""
 
     staging: Staging
     schema: pa.Schema
     target_format: str
     target_bytes: int
     sort_by: SortKeys
-    drops: bool  # whether columns that the schema lacks are left out
-    skips: bool  # whether bad files are left out
+    drops: bool  # whether to drop columns that are not in the schema
+    skips: bool  # whether to skip bad files
     options: Mapping[str, Any]
     excluded: frozenset[str] = frozenset()  # names of files
 
-    def run(self, item: Item) -> Result:
-        """Runs in a task. If a file turns out bad, it begins anew without it."""
+    def run(self, item: RewriteItem) -> Result:
+        """Write the files of an item. After skipping a bad file it starts again. Runs in a task."""
         excluded = set(self.excluded)
         failures: list[tuple[str, str]] = []
         while True:
-            pieces = [piece for piece in item.pieces if piece.found.name not in excluded]
-            output = _Output(self, item)
+            parts = [part for part in item.parts if part.found.name not in excluded]
+            output = _TargetFiles(self, item)
             try:
-                for piece in pieces:
-                    with blaming(piece.found.name):
-                        for batch in self._batches(piece):
+                for part in parts:
+                    with blaming(part.found.name):
+                        for batch in self._batches(part):
                             output.write(batch)
-                output.finish(is_needed=bool(pieces))
+                output.finish(is_needed=bool(parts))
             except BadFile as error:
                 output.abandon()
                 if not self.skips:
@@ -91,30 +91,30 @@ class Rewrite:
                     "excluded": sorted(excluded),
                 }
 
-    def _batches(self, piece: Piece) -> Iterator[pa.RecordBatch]:
+    def _batches(self, part: SourcePart) -> Iterator[pa.RecordBatch]:
         fits = Fits(self.schema, drop=self.drops)
-        for batch in formats.batches(piece.found, piece.format, piece.groups, self.schema):
+        for batch in formats.batches(part.found, part.format, part.groups, self.schema):
             yield from fits(batch)
 
 
-class _Output:
+class _TargetFiles:
     """The files that a task writes, one after another."""
 
-    def __init__(self, rewrite: Rewrite, item: Item) -> None:
+    def __init__(self, rewrite: Rewrite, item: RewriteItem) -> None:
         self._rewrite = rewrite
         self._item = item
         self._attempt = uuid.uuid4().hex
         self._limit = rewrite.target_bytes
-        if sum(map(estimate, item.pieces)) <= rewrite.target_bytes * _TOLERANCE:
+        if sum(map(_estimate, item.parts)) <= rewrite.target_bytes * _TOLERANCE:
             self._limit = int(rewrite.target_bytes * _TOLERANCE)
         self._target: Target | None = None
         self._file = ""
         self._rows = 0
-        self._held: list[pa.RecordBatch] = []  # to be sorted
+        self._held: list[pa.RecordBatch] = []  # rows to sort
         self._held_bytes = 0
         self._ratio = _SORTED_RATIO
-        self._factor = 1.0  # of a file's size to what it was expected to be
-        self.files: list[tuple[str, int, int]] = []  # below the directory, rows, bytes
+        self._factor = 1.0  # size of a file relative to its estimate
+        self.files: list[tuple[str, int, int]] = []  # path below the directory, rows, bytes
 
     def write(self, batch: pa.RecordBatch) -> None:
         for part in self._parts(batch):
@@ -130,7 +130,7 @@ class _Output:
                 self._close()
 
     def finish(self, *, is_needed: bool) -> None:
-        """Complete the last file; if `is_needed`, there is one, be it without rows."""
+        """Complete the last file. If `is_needed`, write at least one file, even without rows."""
         if self._target is not None or self._held or (is_needed and not self.files):
             self._close()
 
@@ -139,7 +139,7 @@ class _Output:
             self._target.abandon()
 
     def _parts(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """The batch, cut so that a file does not pass its size by much."""
+        """Cut a batch so that a file does not exceed its size by much."""
         size = batch.nbytes
         count = max(1, min(batch.num_rows, 4 * size // max(1, self._rewrite.target_bytes)))
         ends = [batch.num_rows * i // count for i in range(count + 1)]
@@ -186,49 +186,53 @@ class _Output:
         self._rows = 0
 
 
-def estimate(piece: Piece) -> float:
-    """What a piece may come to in the target."""
-    return piece.size * formats.RATIOS[piece.format]
+def _estimate(part: SourcePart) -> float:
+    """Estimate the size of a part in the target format."""
+    return part.size * formats.RATIOS[part.format]
 
 
-def pack(directories: Mapping[str, Sequence[Piece]], target_bytes: int) -> dict[int, Item]:
-    """Items that make a file of about `target_bytes` each: pieces in order, shared out evenly."""
-    items: dict[int, Item] = {}
-    for directory, pieces in directories.items():
-        total = sum(map(estimate, pieces))
+def pack(
+    directories: Mapping[str, Sequence[SourcePart]], target_bytes: int
+) -> dict[int, RewriteItem]:
+    """Group parts, in order, into items that each write about `target_bytes`."""
+    items: dict[int, RewriteItem] = {}
+    for directory, parts in directories.items():
+        total = sum(map(_estimate, parts))
         bound = total / max(1, round(total / target_bytes))
-        shares: dict[int, list[Piece]] = {}
+        shares: dict[int, list[SourcePart]] = {}
         taken = 0.0
-        for piece in pieces:
-            size = estimate(piece)
-            # It goes where the middle of it lies.
-            shares.setdefault(int((taken + size / 2) // bound) if bound else 0, []).append(piece)
+        for part in parts:
+            size = _estimate(part)
+            # A part belongs to the share that contains its middle.
+            shares.setdefault(int((taken + size / 2) // bound) if bound else 0, []).append(part)
             taken += size
         for share in shares.values():
-            items[len(items)] = Item(len(items), directory, tuple(_joined(share)))
+            items[len(items)] = RewriteItem(len(items), directory, tuple(_joined(share)))
     return items
 
 
-def _joined(pieces: Sequence[Piece]) -> list[Piece]:
-    """The same, but groups of one file that follow each other as one piece."""
-    result: list[Piece] = []
-    for piece in pieces:
+def _joined(parts: Sequence[SourcePart]) -> list[SourcePart]:
+    """Merge adjacent row groups of the same file into one part."""
+    result: list[SourcePart] = []
+    for part in parts:
         last = result[-1] if result else None
-        if last is not None and last.found is piece.found and last.groups and piece.groups:
-            groups = last.groups + piece.groups
-            result[-1] = Piece(last.found, last.format, groups, last.size + piece.size)
+        if last is not None and last.found is part.found and last.groups and part.groups:
+            groups = last.groups + part.groups
+            result[-1] = SourcePart(last.found, last.format, groups, last.size + part.size)
         else:
-            result.append(piece)
+            result.append(part)
     return result
 
 
 def records_of(staging: Staging) -> Records:
-    """The results of finished items, which go when the staging area does."""
+    """Return the records of finished items, which are in the staging directory."""
     return Records(f"{staging.root}/_done", staging.filesystem)
 
 
-def finished(staging: Staging, records: Records, items: dict[int, Item]) -> dict[int, Result]:
-    """Results of an earlier run whose files are all there."""
+def finished(
+    staging: Staging, records: Records, items: dict[int, RewriteItem]
+) -> dict[int, Result]:
+    """Return results of an earlier run whose files are complete."""
     storage = as_arrow(staging.filesystem)
     return {
         number: result
@@ -242,7 +246,7 @@ def finished(staging: Staging, records: Records, items: dict[int, Item]) -> dict
 
 
 def clear_stale(staging: Staging, verb: str) -> None:
-    """Remove what runs with other choices, or of other files, had left for this directory."""
+    """Remove staging directories that runs with other arguments or files have left behind."""
     if staging.filesystem is not None:
         return
     parent, base = os.path.split(staging.base_dir)

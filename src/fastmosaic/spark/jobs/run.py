@@ -1,42 +1,33 @@
-"""Spark runs Python functions on work items: small things in, small things out.
+"""Run Python functions on work items as Spark tasks.
 
-The tables that the functions read and write never pass through the JVM. What an item came to is
-kept in a file as well, so that a later run need not do it again.
+Items and results are small. The tables that the functions read and write never pass through the JVM.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
 import sys
 import threading
-import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from ...dataset.discovery import Found
 from ...errors import CorruptFileError, MosaicError, UnsupportedError
-from ...storage.location import as_arrow
+from .records import Records, Result
 from .report import Failure
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-Result: TypeAlias = dict[str, Any]  # what fits in JSON
-
 _POLL_SECONDS: Final = 0.25
-_BAR_WIDTH: Final = 30
-_STOP: Final = "stop"
 
 
 class BadFile(Exception):
-    """A file has something wrong with it, and trying again will not help."""
+    """A file has invalid content, so trying again will not help."""
 
     def __init__(self, file: str, error: MosaicError) -> None:
         super().__init__(file, error)
@@ -56,7 +47,7 @@ class BadFile(Exception):
 
 @contextmanager
 def blaming(file: str) -> Iterator[None]:
-    """Let errors of the block that are about the content of `file` be a BadFile."""
+    """Turn errors about the content of `file` into a BadFile."""
     try:
         yield
     except MosaicError as error:
@@ -64,93 +55,20 @@ def blaming(file: str) -> Iterator[None]:
     except (pa.ArrowException, ValueError, NotImplementedError) as error:
         raise BadFile(file, CorruptFileError(str(error))) from error
     except OSError as error:
-        # Arrow says so of damaged bytes; the system says what its error is.
+        # Arrow raises an OSError without a number for invalid bytes.
         if error.errno is not None:
             raise
         raise BadFile(file, CorruptFileError(str(error))) from error
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
-    """A file, and what tells whether it has changed."""
+class _Outcome:
+    """What a task returns: a result, a bad file, or the error of its last attempt."""
 
-    found: Found
-    size: int
-    modified: int  # in nanoseconds
-
-
-def list_files(found: Sequence[Found]) -> list[Listed]:
-    listed = []
-    for one in found:
-        info = as_arrow(one.filesystem).get_file_info(one.path)
-        if info.type.name == "NotFound":
-            raise FileNotFoundError(f"{one.name} is gone")
-        listed.append(Listed(one, info.size, info.mtime_ns or 0))
-    return listed
-
-
-def identity(verb: str, files: Sequence[Listed], *choices: object) -> str:
-    """A name for a job, which is the same for the same files and choices."""
-    listing = [(one.found.path, one.size, one.modified) for one in files]
-    text = repr((listing, choices))
-    return f"{verb}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
-
-
-@dataclass(frozen=True, slots=True)
-class Records:
-    """Results of finished work items, as files in a directory that all processes can see."""
-
-    root: str
-    filesystem: Any = None
-
-    @classmethod
-    def below(cls, directory: Any, name: str) -> Records:
-        """Those of a job in a directory of the user."""
-        from ...storage.location import locate
-
-        located = locate(directory, None)
-        if located is None:
-            raise TypeError(f"records= is a path or URI, not a {type(directory).__name__}")
-        return cls(f"{located[2]}/{name}", located[1])
-
-    def prepare(self) -> None:
-        """Make the directory. Tasks do not: one that outlives its job would bring it back."""
-        as_arrow(self.filesystem).create_dir(self.root, recursive=True)
-
-    def save(self, number: int, result: Result) -> None:
-        storage = as_arrow(self.filesystem)
-        path = f"{self.root}/{number:06d}.json"
-        aside = f"{self.root}/.{uuid.uuid4().hex}"
-        with storage.open_output_stream(aside) as stream:
-            stream.write(json.dumps(result).encode())
-        storage.move(aside, path)
-
-    def load(self) -> dict[int, Result]:
-        from pyarrow import fs
-
-        storage = as_arrow(self.filesystem)
-        infos = storage.get_file_info(fs.FileSelector(self.root, allow_not_found=True))
-        if self.is_stopped():
-            storage.delete_file(f"{self.root}/{_STOP}")
-        results = {}
-        for info in infos:
-            if info.base_name.endswith(".json") and not info.base_name.startswith("."):
-                with storage.open_input_stream(info.path) as stream:
-                    results[int(info.base_name.removesuffix(".json"))] = json.loads(stream.read())
-        return results
-
-    def stop(self) -> None:
-        """Let items that have not begun be left undone."""
-        as_arrow(self.filesystem).open_output_stream(f"{self.root}/{_STOP}").close()
-
-    def is_stopped(self) -> bool:
-        info = as_arrow(self.filesystem).get_file_info(f"{self.root}/{_STOP}")
-        return bool(info.type.name == "File")
-
-    def clear(self) -> None:
-        storage = as_arrow(self.filesystem)
-        if storage.get_file_info(self.root).type.name == "Directory":
-            storage.delete_dir(self.root)
+    number: int
+    result: Result | None = None
+    blame: tuple[str, MosaicError] | None = None
+    error: str | None = None
 
 
 def run(
@@ -162,11 +80,11 @@ def run(
     records: Records | None = None,
     done: int = 0,
 ) -> dict[int, Result]:
-    """What `work` returns for each item, by number, from a task for each.
+    """Call `work` for each item in a task of its own, and return the results by number.
 
-    A task may run more than once: `work` names what it writes anew each time, and only what the
-    results name counts. A BadFile that it raises is raised here, and items not yet begun are left
-    undone. `done` is the number of items finished before.
+    A task may run more than once: `work` must choose new names for the files it writes, and only
+    files named in the results count. If `work` raises BadFile, it is raised here, and items that
+    have not started are skipped. `done` is the number of items finished by an earlier run.
     """
     if not items:
         return {}
@@ -174,48 +92,65 @@ def run(
         records.prepare()
     context = _context(spark)
     group = f"fastmosaic-{uuid.uuid4().hex}"
+    max_attempts = int(context._jsc.sc().taskScheduler().maxTaskFailures())
     tasks = context.parallelize(list(items.items()), len(items)).map(
-        partial(_attempt, work, records)
+        partial(_attempt, work, records, max_attempts)
     )
     context.setJobGroup(group, f"fastmosaic {verb}", interruptOnCancel=True)
     try:
         with _progress(context, group, verb, len(items), done):
-            outcomes = tasks.collect()
+            outcomes: list[_Outcome] = tasks.collect()
     except BaseException as error:
         with suppress(Exception):
             context.cancelJobGroup(group)
-        message = _last_line(error)
+        message = _java_message(error)
         if message is None:
             raise
-        raise RuntimeError(f"{verb}: a task failed, also when tried again: {message}") from error
+        raise RuntimeError(f"{verb}: a task failed repeatedly: {message}") from error
     finally:
         context.setLocalProperty("spark.jobGroup.id", None)
         context.setLocalProperty("spark.job.description", None)
-    for _, _, blame in outcomes:
-        if blame is not None:
-            raise BadFile(*blame)
-    return {number: result for number, result, _ in outcomes}
+    for outcome in outcomes:
+        if outcome.blame is not None:
+            raise BadFile(*outcome.blame)
+    for outcome in outcomes:
+        if outcome.error is not None:
+            raise RuntimeError(f"{verb}: a task failed repeatedly: {outcome.error}")
+    return {one.number: one.result for one in outcomes if one.result is not None}
 
 
 def _attempt(
-    work: Callable[[Any], Result], records: Records | None, numbered: tuple[int, Any]
-) -> tuple[int, Result | None, tuple[Any, ...] | None]:
-    """Runs in a task: the number of an item, its result, or what is wrong with a file."""
+    work: Callable[[Any], Result],
+    records: Records | None,
+    max_attempts: int,
+    numbered: tuple[int, Any],
+) -> _Outcome:
+    """Run in a task. Only the last attempt returns its error: Spark repeats those that raise."""
+    from pyspark import TaskContext
+
     number, item = numbered
     if records is not None and records.is_stopped():
-        return number, None, None
+        return _Outcome(number)
     try:
         result = work(item)
     except BadFile as error:
         if records is not None:
             records.stop()
-        return number, None, error.args
+        return _Outcome(number, blame=(error.file, error.error))
+    except Exception as error:
+        context = TaskContext.get()
+        if context is None or context.attemptNumber() + 1 < max_attempts:
+            raise
+        if records is not None:
+            records.stop()
+        return _Outcome(number, error=f"{type(error).__name__}: {error}")
     if records is not None:
         records.save(number, result)
-    return number, result, None
+    return _Outcome(number, result)
 
 
 def parallelism(spark: SparkSession) -> int:
+    """Return the number of tasks that run at the same time."""
     return int(_context(spark).defaultParallelism)
 
 
@@ -224,62 +159,52 @@ def _context(spark: SparkSession) -> Any:
         return spark.sparkContext
     except Exception as error:
         raise UnsupportedError(
-            "this session has no SparkContext (Spark Connect has none); jobs over files need one"
+            "jobs over files need a SparkContext, which Spark Connect does not have"
         ) from error
 
 
-def _last_line(error: BaseException) -> str | None:
-    """The message of the Python error that made a job fail, out of what the JVM says of it."""
+def _java_message(error: BaseException) -> str | None:
+    """Return why the JVM gave a job up, for example because a worker crashed."""
     from py4j.protocol import Py4JJavaError
-    from pyspark.errors import PySparkException
 
-    if not isinstance(error, Py4JJavaError | PySparkException):
+    if not isinstance(error, Py4JJavaError):
         return None
-    _, traceback, text = str(error).rpartition("Traceback (most recent call last):\n")
-    lines = text.splitlines()
-    if traceback:  # what is raised stands at the margin, after lines that are indented
-        lines = [line for line in lines if line[:1].strip()]
-    return lines[0].strip()
+    reason = error.java_exception
+    return str((reason.getCause() or reason).getMessage())
 
 
 @contextmanager
 def _progress(context: Any, group: str, verb: str, count: int, done: int) -> Iterator[None]:
-    """A bar on the terminal while the block runs; nothing elsewhere."""
+    """Show a progress bar while the block runs, if stderr is a terminal."""
     if not sys.stderr.isatty():
         yield
         return
     from pyspark import InheritableThread
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     finished = threading.Event()
-    start = time.monotonic()
-
-    def show(completed: int) -> None:
-        total = count + done
-        filled = _BAR_WIDTH * (completed + done) // total
-        bar = "#" * filled + "-" * (_BAR_WIDTH - filled)
-        seconds = time.monotonic() - start
-        sys.stderr.write(f"\r{verb} [{bar}] {completed + done}/{total}  {seconds:.0f} s")
-        sys.stderr.flush()
+    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()
+    bar = Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True))
+    task = bar.add_task(verb, total=count + done, completed=done)
 
     def poll() -> None:
         tracker = context.statusTracker()
         while not finished.wait(_POLL_SECONDS):
-            completed = 0
+            completed = done
             for job in tracker.getJobIdsForGroup(group):
                 stages = tracker.getJobInfo(job)
                 for stage in stages.stageIds if stages else ():
                     info = tracker.getStageInfo(stage)
                     completed += info.numCompletedTasks if info else 0
-            show(completed)
+            bar.update(task, completed=completed)
 
-    show(0)
     thread = InheritableThread(target=poll, daemon=True)
-    thread.start()
-    try:
-        yield
-        show(count)
-    finally:
-        finished.set()
-        thread.join()
-        sys.stderr.write("\n")
-        sys.stderr.flush()
+    with bar:
+        thread.start()
+        try:
+            yield
+            bar.update(task, completed=count + done)
+        finally:
+            finished.set()
+            thread.join()

@@ -1,4 +1,4 @@
-"""verify: every file of a data set checked, by Spark tasks."""
+"""`verify`: check every file of a dataset in Spark tasks."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from ...dataset.discovery import discover
 from ...file.verify import verify as verify_file
-from .report import VerifiedFile, VerifyReport
-from .run import Listed, Records, Result, identity, list_files, run
+from .records import Listed, Records, Result, identity, list_files
+from .report import DatasetVerifyReport, VerifiedFile
+from .run import run
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -22,23 +23,28 @@ def verify(
     deep: bool = True,
     records: Any = None,
     filesystem: Any = None,
-) -> VerifyReport:
-    """Check Mosaic files; what was found of each.
+) -> DatasetVerifyReport:
+    """Check Mosaic files in Spark tasks and report the problems of each.
 
-    A damaged file is reported and not raised.
+    A damaged file does not raise an error; it is in the report.
 
     Parameters
     ----------
     spark : SparkSession
-        Not one of Spark Connect.
+        Spark Connect is not supported.
     path : path, URI, glob, directory, or a list of them
     deep : bool
-        Whether all values are decoded, and compared with what the metadata say of them; otherwise
-        only the metadata are read.
+        If True (default), decode all values and compare them with checksums and statistics. If
+        False, read only the metadata.
     records : path or URI of a directory, optional
-        Where to note which files were checked, until all are: a call after a crash goes on then.
+        Directory for records of the files that were checked. If the job is killed, repeat the call
+        to resume it. The records are deleted when the job is complete.
     filesystem : pyarrow or fsspec filesystem, optional
-        Where the path is.
+        Filesystem of the paths.
+
+    Returns
+    -------
+    DatasetVerifyReport
     """
     started = time.monotonic()
     listed = list_files(discover(path, filesystem))
@@ -53,11 +59,11 @@ def verify(
     if kept is not None:
         kept.clear()
     files = tuple(VerifiedFile(**results[number]) for number in items)
-    return VerifyReport(files, time.monotonic() - started, resumed)
+    return DatasetVerifyReport(files, time.monotonic() - started, resumed)
 
 
 def _verify(deep: bool, item: Listed) -> Result:
-    """Runs in a task."""
+    """Check one file. Runs in a task."""
     result: Result = {
         "file": item.found.name,
         "rows": 0,

@@ -1,8 +1,9 @@
-"""`fastmosaic.spark.read`: a table that Spark's planner prunes.
+"""`fastmosaic.spark.read`: DataFrames that Spark's planner prunes.
 
-aggregates   Aggregates of whole columns, answered by what the files say of themselves
-jvm          What of Spark's JVM is used that is not for the public: class names, and how they are called
-proxies      Python objects in the driver that Spark's planner talks to, through the interfaces of its connectors
-pushdown     Spark's filters as Arrow expressions, to skip files and row groups
-read         Mosaic files as a DataFrame whose columns, files and row groups Spark's planner chooses
+aggregates   answer count, min and max from metadata
+jvm          access to classes in Spark's JVM that are not public API
+plan         plan scans: columns, files, row groups, splits; scans() and its reports
+proxies      Python objects that implement Spark's DataSource V2 interfaces
+pushdown     Spark's filters as Arrow expressions
+read         read: create the DataFrame
 """

@@ -1,4 +1,4 @@
-"""Aggregates of whole columns, answered by what the files say of themselves."""
+"""Answer aggregates of whole columns from the metadata of files."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Aggregate", "answer"]
 
 
 class Aggregate(NamedTuple):
-    """`count` (of rows, if there is no column), `min` or `max`."""
+    """`count`, `min` or `max` of a column, or `count` of rows if `column` is None."""
 
     function: str
     column: str | None
@@ -27,7 +27,7 @@ class Aggregate(NamedTuple):
 def answer(
     files: FileSet, schema: pa.Schema, aggregates: Sequence[Aggregate]
 ) -> list[pa.Scalar] | None:
-    """The values, with the types of `schema`; None if metadata does not tell one of them."""
+    """Return the values with the types of `schema`; None if metadata lacks one of them."""
     groups = [
         (file, group) for file, groups in files.plan(Query(pa.schema([]), [])) for group in groups
     ]
@@ -49,10 +49,10 @@ def answer(
 
 
 class Summary(NamedTuple):
-    """What is known of a column in all row groups."""
+    """Count and bounds of a column over all row groups."""
 
     num_values: int
-    bounds: list[pa.Scalar] | None  # None where some are missing
+    bounds: list[pa.Scalar] | None  # None if some are missing
 
     def value(self, function: str, type: pa.DataType) -> pa.Scalar | None:
         if function == "count":
@@ -68,7 +68,7 @@ class Summary(NamedTuple):
 
 
 def _order(bound: pa.Scalar) -> Any:
-    # Of times by their number: Python has no nanoseconds and ends with the year 9999.
+    # Compare times as integers: datetime has no nanoseconds and ends with the year 9999.
     is_time = types.is_timestamp(bound.type) or types.is_date32(bound.type)
     if not is_time:
         return bound.as_py()
@@ -76,7 +76,7 @@ def _order(bound: pa.Scalar) -> Any:
 
 
 def _has_exact_bounds(type: pa.DataType) -> bool:
-    """Floats have none: NaN is not in them. Neither have strings: a writer may have cut them."""
+    """Bounds of floats leave out NaN; bounds of strings may be truncated by the writer."""
     return (
         types.is_integer(type)
         or types.is_boolean(type)
@@ -99,7 +99,7 @@ def _summarize(
         count += num_values
         if bounds is not None and num_values:
             low, high = extremes
-            # Nothing in the format keeps a minimum from being above the maximum.
+            # The format does not guarantee that the minimum is below the maximum.
             if low is None or high is None or _order(low) > _order(high):
                 bounds = None
             else:
@@ -110,7 +110,7 @@ def _summarize(
 def _known(
     files: FileSet, field: pa.Field, file: File, group: int
 ) -> tuple[int, pa.Scalar | None, pa.Scalar | None] | None:
-    """Of a column in a row group: how many values it has, minimum, maximum."""
+    """Return value count, minimum and maximum of a column in a row group; None if unknown."""
     metadata = file.metadata
     num_rows = metadata.rows_of(group)
     partition = files.partitions.get_field_index(field.name)
@@ -120,7 +120,7 @@ def _known(
     position = metadata.schema_block.find(field.name)
     if position < 0:
         return 0, None, None
-    # Only where values keep their order as they are cast, so do their bounds.
+    # Bounds can be cast only if casting keeps the order of values.
     if widened(metadata.schema_block.field(position).type, field.type) != field.type:
         return None
     for statistic in metadata.statistics(group, {position}):

@@ -1,6 +1,7 @@
-"""What of Spark's JVM is used that is not for the public: class names, and how they are called.
+"""Access to classes in Spark's JVM that are not public API: their names and constructors.
 
-The interfaces that `proxies` implements are public. The schemas of wide tables cross in one call.
+Everything that may change between versions of Spark is in this module; the interfaces that
+`proxies` implements are public.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from .pushdown import Both, Either, Leaf, Neither, Predicate
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-# The versions of Spark whose inner classes are as this module expects.
+# Versions of Spark that this module was tested with.
 KNOWN_VERSIONS: Final = ((4, 3),)
 
 SQL: Final = "org.apache.spark.sql"
@@ -28,18 +29,18 @@ EXPRESSIONS: Final = f"{SQL}.connector.expressions"
 PYTHON: Final = f"{SQL}.execution.datasources.v2.python"
 FIELD: Final = f"{EXPRESSIONS}.FieldReference"
 LITERAL: Final = f"{EXPRESSIONS}.LiteralValue"
-# A list of values is fetched one by one.
+# The longest list of literals to convert: each one is a call into the JVM.
 MAX_VALUES: Final = 500
 
 
 def is_known(version: str) -> bool:
-    """Whether a version of Spark is one that this module was tried with."""
+    """Whether this module was tested with a version of Spark."""
     major, minor = version.split(".")[:2]
     return (int(major), int(minor)) in KNOWN_VERSIONS
 
 
 class Jvm:
-    """The JVM of a session."""
+    """The JVM of a Spark session."""
 
     def __init__(self, spark: SparkSession) -> None:
         from pyspark.java_gateway import ensure_callback_server_started
@@ -50,7 +51,7 @@ class Jvm:
         self.gateway: Any = context._gateway
         ensure_callback_server_started(self.gateway)  # type: ignore[no-untyped-call]
         self.none = self._class("scala.Option").empty()
-        # Only its environment counts: the paths of Python and of its packages on the workers.
+        # It only carries the environment of the workers: their Python and its packages.
         self._source = self._class(f"{PYTHON}.UserDefinedPythonDataSource")(
             _wrap_function(context, len)
         )
@@ -58,7 +59,7 @@ class Jvm:
     def _class(self, name: str) -> Any:
         from py4j.java_gateway import JavaClass
 
-        # Not by attributes of the view: each of its packages would be asked for.
+        # Attributes of py4j's view would need one call for each package of the name.
         return JavaClass(name, self.gateway._gateway_client)
 
     def array(self, name: str, items: Sequence[Any]) -> Any:
@@ -68,14 +69,14 @@ class Jvm:
         return array
 
     def struct(self, schema: pa.Schema) -> Any:
-        """The Spark schema of an Arrow schema that `arrow_for_spark` made."""
+        """Convert an Arrow schema from `arrow_for_spark` to a StructType, in one call."""
         schemas = self._class("org.apache.arrow.vector.types.pojo.Schema")
         message = bytearray(schema.serialize().to_pybytes())
         arrow = schemas.deserializeMessage(self._class("java.nio.ByteBuffer").wrap(message))
         return self._class(f"{SQL}.util.ArrowUtils").fromArrowSchema(arrow)
 
     def data_frame(self, table: Any, struct: Any) -> DataFrame:
-        """A DataFrame on a table of the connector interface."""
+        """Create a DataFrame on a table of the connector interface."""
         from pyspark.sql import DataFrame
 
         options = self._class(f"{SQL}.util.CaseInsensitiveStringMap").empty()
@@ -91,11 +92,11 @@ class Jvm:
         return DataFrame(self._class(f"{SQL}.classic.Dataset").ofRows(session, plan), self.spark)
 
     def split_sizes(self) -> tuple[int, int]:
-        """How many bytes a split may have, and how many splits there should be."""
+        """Return the maximum bytes of a split and the minimum number of splits."""
         conf = self.spark._jsparkSession.sessionState().conf()
         return conf.filesMaxPartitionBytes(), self.spark.sparkContext.defaultParallelism
 
-    # ---- what the proxies answer with
+    # ---- return values of the proxies
 
     def stock_table(self, struct: Any) -> Any:
         provider = self._class(f"{PYTHON}.PythonDataSourceV2")()
@@ -109,7 +110,7 @@ class Jvm:
         return self._class(f"{READ}.Scan$ColumnarSupportMode").valueOf("UNSUPPORTED")
 
     def metrics(self) -> Any:
-        """Spark's own of Python workers: what went to them and came back."""
+        """Return Spark's own metrics of Python workers: data sent and received."""
         return self._source.createPythonMetrics()
 
     def no_driver_metrics(self) -> Any:
@@ -141,7 +142,7 @@ class Jvm:
         )
 
     def row(self, struct: Any, values: Sequence[pa.Scalar]) -> Any:
-        """A row in Spark's inner form."""
+        """Create an InternalRow."""
         row = self._class(f"{SQL}.catalyst.expressions.SpecificInternalRow")(struct)
         for index, scalar in enumerate(values):
             if scalar.is_valid:
@@ -174,7 +175,7 @@ class Jvm:
 
 
 def predicate(node: Any) -> Predicate | None:
-    """A predicate of Spark's, as far as Arrow can say it."""
+    """Convert a predicate of Spark; None if it cannot be expressed in Arrow."""
     name = node.name()
     if name in ("AND", "OR", "NOT"):
         children = [predicate(child) for child in node.children()]
@@ -204,7 +205,7 @@ def _class_name(node: Any) -> str:
 
 
 def _value(value: Any) -> Any:
-    """A literal in Python: numbers, text and bytes; days and microseconds stay numbers."""
+    """Convert a literal to Python. Dates and timestamps stay numbers of days and microseconds."""
     from py4j.java_gateway import JavaObject
 
     if not isinstance(value, JavaObject):
@@ -215,12 +216,12 @@ def _value(value: Any) -> Any:
 
 
 def aggregates(aggregation: Any) -> list[Aggregate] | None:
-    """What Spark asks for; None if it is more than metadata can tell."""
+    """Convert an aggregation of Spark; None if metadata cannot answer it."""
     if len(aggregation.groupByExpressions()):
         return None
     found = []
     for function in aggregation.aggregateExpressions():
-        name = _class_name(function).rpartition(".")[2]
+        name = str(function.getClass().getSimpleName())
         if name == "CountStar":
             found.append(Aggregate("count", None))
             continue

@@ -1,65 +1,30 @@
-"""Python objects in the driver that Spark's planner talks to, through the interfaces of its connectors.
+"""Python objects in the driver that implement the interfaces of Spark's DataSource V2.
 
-What they answer with are stock objects of Spark, numbers and text; tasks run stock code. The names
-of methods are those of the interfaces, and methods that have a default there must be here, too.
+Spark's planner calls them through py4j. They return stock objects of Spark, numbers and strings, and
+tasks run stock code. Methods have the names that the interfaces prescribe; a method with a default
+in Java must exist here as well, because py4j does not call default methods.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, Protocol
+from collections.abc import Sequence
+from typing import Any, ClassVar
 
 import pyarrow as pa
 
 from .aggregates import Aggregate
 from .jvm import READ, SQL, Jvm, aggregates, predicate
+from .plan import PlannedScan, ScanPlanner
 from .pushdown import Predicate
-
-
-class Planned(Protocol):
-    """A planned scan, without anything of the JVM."""
-
-    schema: pa.Schema  # of the batches that tasks give
-    num_rows: int
-    size: int
-
-    @property
-    def key(self) -> str:
-        """The same for scans of the same."""
-
-    @property
-    def description(self) -> str: ...
-
-    def command(self) -> Callable[..., Any]:
-        """The function that tasks run, on batches with a split each."""
-
-    def splits(self) -> Sequence[Any]: ...
-
-
-class Relation(Protocol):
-    """A table, without anything of the JVM."""
-
-    name: str
-    key: str
-
-    def plan(
-        self, names: Sequence[str] | None, predicates: Sequence[Predicate | None], limit: int | None
-    ) -> Planned: ...
-
-    def aggregate(self, aggregates: Sequence[Aggregate]) -> list[pa.Scalar] | None:
-        """The values by metadata alone, as Spark has them; None if it does not tell."""
-
-    def report_metadata(self) -> None:
-        """Note a scan that metadata answers."""
 
 
 class Proxy:
     """An object that the JVM compares by its key.
 
-    Spark reuses exchanges and cached tables where scans are equal. What it compares with arrives
-    as an object of the JVM, of which only the text is sure to come back here.
+    Spark reuses exchanges and cached tables if their scans are equal. The other object of a
+    comparison may arrive as a JVM object, so `equals` compares the text of both.
     """
 
     key: str
@@ -76,22 +41,22 @@ class Proxy:
         return other is not None and str(other.toString()) == self.toString()
 
 
-class Table(Proxy):
+class TableProxy(Proxy):
     class Java:
         implements: ClassVar = [
             f"{SQL}.connector.catalog.Table",
             f"{SQL}.connector.catalog.SupportsRead",
         ]
 
-    def __init__(self, jvm: Jvm, relation: Relation, struct: Any) -> None:
+    def __init__(self, jvm: Jvm, planner: ScanPlanner, struct: Any) -> None:
         self._jvm = jvm
-        self._relation = relation
+        self._planner = planner
         self._struct = struct
         self._stock = jvm.stock_table(struct)
-        self.key = relation.key
+        self.key = planner.key
 
     def name(self) -> str:
-        return self._relation.name
+        return self._planner.name
 
     def schema(self) -> Any:
         return self._struct
@@ -99,14 +64,14 @@ class Table(Proxy):
     def capabilities(self) -> Any:
         return self._jvm.batch_read()
 
-    def newScanBuilder(self, options: Any) -> ScanBuilder:
-        return ScanBuilder(self._jvm, self._relation, self._struct)
+    def newScanBuilder(self, options: Any) -> ScanBuilderProxy:
+        return ScanBuilderProxy(self._jvm, self._planner, self._struct)
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._stock, name)  # what the interface has defaults for
+        return getattr(self._stock, name)  # methods with a default in the interface
 
 
-class ScanBuilder:
+class ScanBuilderProxy:
     class Java:
         implements: ClassVar = [
             f"{READ}.ScanBuilder",
@@ -116,9 +81,9 @@ class ScanBuilder:
             f"{READ}.SupportsPushDownAggregates",
         ]
 
-    def __init__(self, jvm: Jvm, relation: Relation, struct: Any) -> None:
+    def __init__(self, jvm: Jvm, planner: ScanPlanner, struct: Any) -> None:
         self._jvm = jvm
-        self._relation = relation
+        self._planner = planner
         self._struct = struct
         self._names: list[str] | None = None
         self._predicates: list[Predicate | None] = []
@@ -128,7 +93,7 @@ class ScanBuilder:
 
     def pushPredicates(self, predicates: Any) -> Any:
         self._predicates = [predicate(one) for one in predicates]
-        return predicates  # statistics skip row groups; rows are for Spark to filter
+        return predicates  # they only skip row groups: Spark must still filter rows
 
     def pushedPredicates(self) -> Any:
         return self._jvm.no_predicates()
@@ -149,7 +114,7 @@ class ScanBuilder:
 
     def supportCompletePushDown(self, aggregation: Any) -> bool:
         self._asked = aggregates(aggregation)
-        self._values = None if self._asked is None else self._relation.aggregate(self._asked)
+        self._values = None if self._asked is None else self._planner.aggregate(self._asked)
         return self._values is not None
 
     def pushAggregation(self, aggregation: Any) -> bool:
@@ -157,17 +122,17 @@ class ScanBuilder:
 
     def build(self) -> Proxy:
         if self._asked is not None and self._values is not None:
-            self._relation.report_metadata()
-            return LocalScan(self._jvm, self._relation, self._asked, self._values)
-        planned = self._relation.plan(self._names, self._predicates, self._limit)
-        return Scan(self._jvm, planned, self._struct)
+            self._planner.note_metadata_scan()
+            return LocalScanProxy(self._jvm, self._planner, self._asked, self._values)
+        planned = self._planner.plan(self._names, self._predicates, self._limit)
+        return ScanProxy(self._jvm, planned, self._struct)
 
 
-class Scan(Proxy):
+class ScanProxy(Proxy):
     class Java:
         implements: ClassVar = [f"{READ}.Scan", f"{READ}.SupportsReportStatistics"]
 
-    def __init__(self, jvm: Jvm, planned: Planned, struct: Any) -> None:
+    def __init__(self, jvm: Jvm, planned: PlannedScan, struct: Any) -> None:
         self._jvm = jvm
         self._planned = planned
         self._struct = struct
@@ -177,10 +142,10 @@ class Scan(Proxy):
         return self._struct
 
     def description(self) -> str:
-        return self._planned.description
+        return str(self._planned.report)
 
-    def toBatch(self) -> Batch:
-        return Batch(self._jvm, self._planned, self._struct)
+    def toBatch(self) -> BatchProxy:
+        return BatchProxy(self._jvm, self._planned, self._struct)
 
     def columnarSupportMode(self) -> Any:
         return self._jvm.by_rows()
@@ -191,8 +156,8 @@ class Scan(Proxy):
     def reportDriverMetrics(self) -> Any:
         return self._jvm.no_driver_metrics()
 
-    def estimateStatistics(self) -> Statistics:
-        return Statistics(self._jvm, self._planned)
+    def estimateStatistics(self) -> StatisticsProxy:
+        return StatisticsProxy(self._jvm, self._planned)
 
     def estimateSizeInBytes(self) -> Any:
         return self._jvm.optional_long(self._planned.size)
@@ -201,28 +166,28 @@ class Scan(Proxy):
         return False
 
 
-class Batch(Proxy):
+class BatchProxy(Proxy):
     class Java:
         implements: ClassVar = [f"{READ}.Batch"]
 
-    def __init__(self, jvm: Jvm, planned: Planned, struct: Any) -> None:
+    def __init__(self, jvm: Jvm, planned: PlannedScan, struct: Any) -> None:
         self._jvm = jvm
         self._planned = planned
         self._struct = struct
         self.key = planned.key
 
     def planInputPartitions(self) -> Any:
-        return self._jvm.partitions(self._planned.splits())
+        return self._jvm.partitions(self._planned.splits)
 
     def createReaderFactory(self) -> Any:
-        return self._jvm.reader_factory(self._planned.command(), self._struct)
+        return self._jvm.reader_factory(self._planned.reader(), self._struct)
 
 
-class Statistics:
+class StatisticsProxy:
     class Java:
         implements: ClassVar = [f"{READ}.Statistics"]
 
-    def __init__(self, jvm: Jvm, planned: Planned) -> None:
+    def __init__(self, jvm: Jvm, planned: PlannedScan) -> None:
         self._jvm = jvm
         self._planned = planned
 
@@ -236,8 +201,8 @@ class Statistics:
         return self._jvm.empty_map()
 
 
-class LocalScan(Proxy):
-    """The answer to aggregates, from metadata: no task runs."""
+class LocalScanProxy(Proxy):
+    """Aggregates that are answered from metadata, without a task."""
 
     class Java:
         implements: ClassVar = [f"{READ}.LocalScan"]
@@ -245,7 +210,7 @@ class LocalScan(Proxy):
     def __init__(
         self,
         jvm: Jvm,
-        relation: Relation,
+        planner: ScanPlanner,
         asked: Sequence[Aggregate],
         values: Sequence[pa.Scalar],
     ) -> None:
@@ -256,7 +221,7 @@ class LocalScan(Proxy):
             pa.field(name, value.type) for name, value in zip(self._names, values, strict=True)
         ]
         self._struct = jvm.struct(pa.schema(fields))
-        whole = f"{relation.key} {self._names}"
+        whole = f"{planner.key} {self._names}"
         self.key = hashlib.blake2b(whole.encode(), digest_size=16).hexdigest()
 
     def readSchema(self) -> Any:

@@ -1,8 +1,9 @@
-"""Spark's filters as Arrow expressions, to skip files and row groups.
+"""Convert Spark's filters to Arrow expressions that skip files and row groups.
 
-Such an expression may be true for rows that Spark then drops, but never false for one that Spark
-keeps. Spark has NaN equal to itself and greater than everything, and statistics leave NaN out:
-that a float is greater than something excludes nothing. What cannot be said in Arrow is left out.
+An expression may match rows that Spark drops later, but it must match every row that Spark keeps.
+In Spark, NaN equals itself and is greater than every other value, while statistics leave NaN out:
+a filter such as `x > 5` on floats cannot skip anything. Filters without an Arrow equivalent are
+ignored.
 """
 
 from __future__ import annotations
@@ -30,9 +31,10 @@ SURROGATES: Final = range(0xD800, 0xE000)
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """One column and values, in Spark's inner form: days, microseconds, otherwise as in Python.
+    """A condition on one column.
 
-    The operators: those of `COMPARISONS`, `<=>`, IN, IS_NULL, IS_NOT_NULL, STARTS_WITH.
+    `operator` is one of `COMPARISONS`, `<=>`, IN, IS_NULL, IS_NOT_NULL, STARTS_WITH. Dates are days
+    and timestamps are microseconds since 1970; other values are Python values.
     """
 
     operator: str
@@ -95,9 +97,9 @@ def _text(predicate: Predicate | None) -> str:
 def to_expression(
     predicates: Iterable[Predicate | None], field: Callable[[str], pa.Field]
 ) -> tuple[Expression | None, tuple[pa.Field, ...]]:
-    """An expression that is true wherever all `predicates` are, and the columns it names.
+    """Return an expression that matches whenever all `predicates` do, and the columns it uses.
 
-    `field(name)` gives a column of the table. None is a predicate that nothing is known of.
+    `field(name)` returns a column of the table. None stands for a predicate that is not supported.
     """
     needed: dict[str, pa.Field] = {}
     whole: Expression | None = None
@@ -148,7 +150,7 @@ def _leaf(leaf: Leaf, field: pa.Field) -> Expression | None:
         return column.is_null()
     if leaf.operator == "STARTS_WITH":
         return _starts_with(leaf.values[0], field)
-    # In SQL, a comparison with null is true for no row; it adds nothing to a list.
+    # In SQL, a comparison with null is never true, and a null in a list matches nothing.
     scalars = []
     for value in leaf.values:
         scalar = None if value is None else _scalar(value, field.type)
@@ -202,11 +204,11 @@ def _negated(leaf: Leaf, field: pa.Field) -> Expression | None:
         case "IN":
             same = _leaf(leaf, field)
             return None if same is None else ~same
-    return None  # NOT <=> is true for null, too
+    return None  # NOT <=> is also true for nulls
 
 
 def _starts_with(prefix: str, field: pa.Field) -> Expression | None:
-    """As a range: the bytes of strings sort as their characters do."""
+    """Express a prefix as a range: UTF-8 bytes sort like characters."""
     import pyarrow.compute as pc
 
     if not types.is_string(field.type):
@@ -222,7 +224,7 @@ def _starts_with(prefix: str, field: pa.Field) -> Expression | None:
 
 
 def _scalar(value: Any, type: pa.DataType) -> pa.Scalar | None:
-    """A value of Spark as one of a column; None where the column has no such value."""
+    """Convert a value of Spark to the type of a column; None if the type cannot hold it."""
     if isinstance(value, float) and math.isnan(value):
         return None
     try:
@@ -244,11 +246,11 @@ def _scalar(value: Any, type: pa.DataType) -> pa.Scalar | None:
     return None
 
 
-# ---- the filters of Spark's Python data sources
+# ---- filters of Python data sources
 
 
 def from_datasource(filter: Filter) -> Predicate | None:
-    """What one of the filters of `pyspark.sql.datasource` says; None if Arrow cannot say it."""
+    """Convert a filter of `pyspark.sql.datasource`; None if it is not supported."""
     from pyspark.sql import datasource as spark
 
     if isinstance(filter, spark.Not):
@@ -280,7 +282,7 @@ def from_datasource(filter: Filter) -> Predicate | None:
 
 
 def _inner(value: Any) -> Any:
-    """A Python value in Spark's inner form."""
+    """Convert dates and timestamps to numbers, as `Leaf` has them."""
     if isinstance(value, datetime):
         if value.tzinfo is not None:
             value = value.astimezone(UTC).replace(tzinfo=None)

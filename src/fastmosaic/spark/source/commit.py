@@ -1,13 +1,14 @@
-"""How the tasks of a Spark job write one data set, of which all appears, or nothing.
+"""The commit protocol: many tasks write one dataset, and either all of it appears or nothing.
 
-A `Job` begins in the process that plans the write and is pickled from there: to the tasks, each of
-which writes files of its own below the staging directory and says which; and to the process that
-ends it, by making exactly these visible, or none. What a task has written that failed, was killed,
-or came second is in no message, and goes with the staging directory.
+A `WriteJob` is created by the process that plans the write. It is pickled and sent to the tasks,
+each of which writes its own files below the staging directory and returns their names in a message.
+It is also sent to the process that ends the job and makes exactly these files visible, or none.
+Files of tasks that failed, were killed, or lost against a speculative attempt are in no message and
+are removed with the staging directory.
 
-A stream has no such beginning. Its tasks know the query and the batch from Spark, so that the
-staging directory follows from the query, and a batch that was committed is known by a file in
-`_commits`, which appears together with the files of the batch.
+A stream has no such planning step. Its tasks get the ids of the query and the batch from Spark: the
+name of the staging directory contains the query, and a file in `_commits`, which appears together
+with the files of a batch, tells that the batch was committed.
 """
 
 from __future__ import annotations
@@ -31,30 +32,30 @@ from ...schemas.widen import widened
 from ...storage.location import locate
 from ...storage.sink import open_sink
 from ...storage.staging import Direct, Staging, files_below, storage_of
-from .options import WriteOptions
+from .options import SaveOptions
 
 SUCCESS: Final = "_SUCCESS"
 COMMITS: Final = "_commits"
 
-# Local properties of a stream's tasks.
+# Local properties that Spark sets for the tasks of a stream.
 QUERY: Final = "sql.streaming.queryId"
 BATCH: Final = "streaming.sql.batchId"
 
 
 @dataclass
-class Written(WriterCommitMessage):
-    """What a task has written: paths below the directory."""
+class TaskMessage(WriterCommitMessage):
+    """The files that a task wrote: paths below the directory."""
 
     files: tuple[str, ...] = ()
-    query: str = ""  # if it is a stream's
+    query: str = ""  # the id of the stream
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Shared(Staging):
-    """The place of a job, for one of those who write there: whoever ends the job clears up.
+    """The staging directory of a job as one of its tasks uses it.
 
-    A task may outlive its job, if that fails or another attempt was faster. What it writes after
-    the end it has to remove itself.
+    The process that ends the job commits or removes the files. A task may outlive its job, if the
+    job fails or another attempt was faster; then the task removes its own files.
     """
 
     job: Staging
@@ -84,18 +85,18 @@ class _Shared(Staging):
 
     def _check(self) -> None:
         if self.job.is_ended():
-            raise OSError(f"the write to {self.name} has ended without this task")
+            raise OSError(f"the write to {self.name} ended before this task")
 
 
 @dataclass(frozen=True)
-class Output:
-    """What the files of a write are like."""
+class TaskOutput:
+    """Writes files with a schema and options."""
 
     schema: pa.Schema
-    options: WriteOptions
+    options: SaveOptions
 
     def write(self, batches: Iterable[pa.RecordBatch], staging: Staging) -> tuple[str, ...]:
-        """Write batches as files; their paths below the directory."""
+        """Write batches to files and return their paths below the directory."""
         report = write_dataset(
             (self._fit(batch) for batch in batches),
             staging,
@@ -107,7 +108,7 @@ class Output:
         return tuple(file.path[start:] for file in report.files)
 
     def write_task(self, batches: Iterator[pa.RecordBatch], staging: Staging) -> tuple[str, ...]:
-        """Write the rows of a task; none is no file."""
+        """Write the rows of a task. Without rows there is no file."""
         context = TaskContext.get()
         assert context is not None
         first = next((batch for batch in batches if batch.num_rows), None)
@@ -117,14 +118,14 @@ class Output:
         return self.write(chain([first], batches), _Shared.of(staging, name))
 
     def _fit(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """A batch with the types of the schema where Spark has others: zones, and times of day."""
+        """Cast a batch to the schema: Spark has other time zones and times of day."""
         arrays = []
         for one, array in zip(self.schema, batch.columns, strict=True):
             try:
                 arrays.append(array if array.type == one.type else array.cast(one.type))
             except pa.ArrowInvalid as error:
                 raise UnsupportedError(
-                    f"column {one.name!r}: the format has {one.type} for {array.type}: {error}"
+                    f"column {one.name!r}: cannot store {array.type} as {one.type}: {error}"
                 ) from error
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
@@ -133,19 +134,19 @@ class Output:
 
 
 @dataclass(frozen=True)
-class Job:
-    """A write in many tasks, which ends in exactly one of `commit` and `abort`."""
+class WriteJob:
+    """A write by many tasks, which ends with either `commit` or `abort`."""
 
-    output: Output
+    output: TaskOutput
     staging: Staging
-    without_rows: tuple[str, ...]  # files to show if no task has rows
+    without_rows: tuple[str, ...]  # files to commit if no task has rows
 
     @classmethod
-    def begin(cls, path: str, output: Output, existing: str) -> Job | None:
-        """Check all that can be checked before there are rows; None if nothing is to be written.
+    def begin(cls, path: str, output: TaskOutput, existing: str) -> WriteJob | None:
+        """Check everything that can be checked before there are rows, and start the job.
 
-        The file without rows tells that the options are right, and the columns of a table that is
-        empty.
+        Returns None if there is nothing to write. A file without rows is written to check the
+        options; it is committed if no task has rows, so that the table keeps its columns.
         """
         found = False
         if existing == "append":
@@ -164,8 +165,8 @@ class Job:
             raise
         return cls(output, staging, () if found else files)
 
-    def write(self, batches: Iterator[pa.RecordBatch]) -> Written:
-        return Written(self.output.write_task(batches, self.staging))
+    def write(self, batches: Iterator[pa.RecordBatch]) -> TaskMessage:
+        return TaskMessage(self.output.write_task(batches, self.staging))
 
     def commit(self, messages: Iterable[Any]) -> None:
         files = [file for message in messages for file in message.files]
@@ -176,8 +177,8 @@ class Job:
         self.staging.abandon()
 
 
-def check_fits(path: str, output: Output) -> bool:
-    """Raise if files in `path` would not go with those to be written; whether there are any."""
+def check_fits(path: str, output: TaskOutput) -> bool:
+    """Raise if files in `path` do not fit the new ones. Returns whether there are any."""
     try:
         files = FileSet(path)
     except FileNotFoundError:
@@ -186,7 +187,7 @@ def check_fits(path: str, output: Output) -> bool:
     if keys != wanted:
         raise SchemaMismatchError(
             f"{path} is partitioned by {', '.join(keys) or 'nothing'}, "
-            f"and partition_by is {', '.join(wanted) or 'nothing'}"
+            f"but partition_by is {', '.join(wanted) or 'nothing'}"
         )
     names = set(files.columns.names()).difference(keys)
     for one in stored_schema(output.schema):
@@ -195,7 +196,7 @@ def check_fits(path: str, output: Output) -> bool:
             if widened(there, one.type) is None:
                 raise SchemaMismatchError(
                     f"column {one.name!r} is {there} in {path} and {one.type} in the DataFrame, "
-                    "which no type joins"
+                    "and there is no common type: cast the column before writing"
                 )
     return True
 
@@ -204,28 +205,30 @@ def check_fits(path: str, output: Output) -> bool:
 
 
 @dataclass(frozen=True)
-class StreamJob:
+class StreamWriteJob:
     """The writes of a streaming query, one for each batch.
 
-    A batch that Spark gives again, after a failure or a restart from the checkpoint, is not written
-    again if it was committed; and if a commit was interrupted, what it had made visible is taken
-    back first.
+    After a failure or a restart from the checkpoint, Spark may repeat a batch. It is not written
+    again if it was committed. If its commit was interrupted, the files that were already visible
+    are removed first.
     """
 
-    output: Output
+    output: TaskOutput
     path: str
     overwrites: bool
 
-    def write(self, batches: Iterator[pa.RecordBatch]) -> Written:
+    def write(self, batches: Iterator[pa.RecordBatch]) -> TaskMessage:
         context = TaskContext.get()
         assert context is not None
         query = context.getLocalProperty(QUERY)
         if not query:
-            raise UnsupportedError(f"this Spark does not tell the tasks of a stream their {QUERY}")
+            raise UnsupportedError(
+                f"this version of Spark does not set the property {QUERY} for the tasks of a stream"
+            )
         staging = self._staging(query)
         if staging.filesystem is None:
             os.makedirs(staging.root, exist_ok=True)
-        return Written(self.output.write_task(batches, staging), query)
+        return TaskMessage(self.output.write_task(batches, staging), query)
 
     def commit(self, messages: Iterable[Any], batch: int) -> None:
         done = list(messages)
@@ -251,12 +254,12 @@ class StreamJob:
             storage.delete_file(f"{staging.base_dir}/{log}/{number}")
 
     def abort(self, messages: Iterable[Any]) -> None:
-        """Remove what was written, if a message tells the query; otherwise the next commit does."""
+        """Remove the files if a message has the query id; otherwise the next commit removes them."""
         for query in {message.query for message in messages if message is not None}:
             self._staging(query).abandon()
 
     def _staging(self, query: str) -> Staging:
-        """The directory inside, as `Staging.begin` with the query's identity has it."""
+        """Return the staging directory that `Staging.begin` uses for this query."""
         found = locate(self.path, None)
         assert found is not None
         name, filesystem, path = found

@@ -1,8 +1,8 @@
-"""Options of the data source: their names and what their texts mean.
+"""Options of the data source: their names and how their strings are parsed.
 
-Spark hands on options as texts and does not keep the case of their names, so `maxRowsPerFile`,
-`max_rows_per_file` and `maxrowsperfile` are one option. A list of columns is `a, b`, or a JSON list
-where names have commas or spaces in them.
+Spark passes options as strings and does not preserve the case of their names, so `maxRowsPerFile`,
+`max_rows_per_file` and `maxrowsperfile` are the same option. A list of columns is written `a, b`, or
+as a JSON list if names contain commas or spaces.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from typing import Any, Final, TypeVar
 from ...storage.location import URI
 from ...storage.staging import EXISTING
 
-# About as much compressed data as a task reads in a second.
+# A task reads about this much compressed data in a second.
 DEFAULT_MAX_SPLIT_BYTES: Final = 32 << 20
 
-# What Spark itself adds: the argument of load and save, and of streams.
+# Options that Spark adds itself: the arguments of load and save, and the checkpoint of a stream.
 PATH: Final = "path"
 PATHS: Final = "paths"
-SPARKS_OWN: Final = frozenset({PATH, PATHS, "checkpointlocation"})
+SPARK_OPTIONS: Final = frozenset({PATH, PATHS, "checkpointlocation"})
 
 Options = TypeVar("Options")
 
 
-# ---- the texts
+# ---- parsing strings
 
 
 def _names(text: str) -> list[str]:
@@ -35,14 +35,14 @@ def _names(text: str) -> list[str]:
         return [name.strip() for name in text.split(",") if name.strip()]
     names = json.loads(text)
     if not all(isinstance(name, str) for name in names):
-        raise ValueError("a list of names has texts in it")
+        raise ValueError("expected a list of strings")
     return list(names)
 
 
 def _boolean(text: str) -> bool:
     truth = {"true": True, "false": False}
     if text.lower() not in truth:
-        raise ValueError("it is true or false")
+        raise ValueError("expected true or false")
     return truth[text.lower()]
 
 
@@ -53,31 +53,31 @@ def _boolean_or_names(text: str) -> bool | list[str]:
 def _positive(text: str) -> int:
     number = int(text)
     if number < 1:
-        raise ValueError("it is at least 1")
+        raise ValueError("must be at least 1")
     return number
 
 
 def _partitioning(text: str) -> str | None:
     if text.lower() not in ("hive", "none"):
-        raise ValueError("it is hive or none")
+        raise ValueError("expected hive or none")
     return None if text.lower() == "none" else "hive"
 
 
 def _existing(text: str) -> str:
     if text not in (*EXISTING, "ignore"):
-        raise ValueError(f"it is one of {', '.join((*EXISTING, 'ignore'))}")
+        raise ValueError(f"expected one of {', '.join((*EXISTING, 'ignore'))}")
     return text
 
 
 def _filters(text: str) -> list[Any]:
-    """pyarrow.parquet's form of filters: JSON has lists where that has tuples."""
+    """Parse JSON into pyarrow.parquet's form of filters, which has tuples instead of lists."""
     filters = json.loads(text)
     if not isinstance(filters, list) or not filters:
-        raise ValueError('it is a JSON list like [["x", ">", 5], ["y", "in", [1, 2]]]')
+        raise ValueError('expected a JSON list such as [["x", ">", 5], ["y", "in", [1, 2]]]')
     alternatives = filters if isinstance(filters[0][0], list) else [filters]
     for column, _, _ in (condition for all_of in alternatives for condition in all_of):
         if not isinstance(column, str):
-            raise TypeError(f"{column!r} is no name of a column")
+            raise TypeError(f"{column!r} is not a column name")
     return [[tuple(condition) for condition in all_of] for all_of in alternatives]
 
 
@@ -85,22 +85,24 @@ def _filters(text: str) -> list[Any]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReadOptions:
+class LoadOptions:
     """Options of `spark.read.format("mosaic")`.
 
-    columns          names, or patterns such as `sensor_*`, of the columns to load
-    filters          JSON of pyarrow.parquet's filters, `[["x", ">", 5], ["y", "in", [1, 2]]]`:
-                     all of them hold for the rows that are loaded; a list of such lists: one does.
-                     Dates, times and decimals are given as texts
-    partitioning     `hive`: directories called `key=value` are columns; `none`: they are not
-    unify            whether files may differ, and are read as the union of their columns
-    skip_corrupt     whether files that cannot be opened are left out, with a warning
-    max_split_bytes  how many bytes of the columns that are loaded one task reads, about
-    pushdown         whether Spark's filters skip row groups, if the session has
-                     spark.sql.python.filterPushdown.enabled. Off, because Spark keeps what it
-                     pushed with the DataFrame: one that is used for a second query may then read
-                     too few rows. Turn it on for a DataFrame that is used once
-    max_files_per_trigger  of a stream: how many files one batch reads
+    columns          names, or patterns such as `sensor_*`, of the columns to load; default: all
+    filters          pyarrow.parquet's filters as JSON: `[["x", ">", 5], ["y", "in", [1, 2]]]` loads
+                     rows that match all conditions; a list of such lists loads rows that match
+                     one of them. Dates, times and decimals are strings
+    partitioning     `hive` (default) turns directories named `key=value` into columns; `none`
+                     ignores them
+    unify            `true` (default) reads files with different schemas as their union; with
+                     `false` a difference is an error
+    skip_corrupt     `true` skips files that cannot be opened, with a warning; default `false`
+    max_split_bytes  approximate bytes of the loaded columns that one task reads; default 32 MiB
+    pushdown         `true` lets Spark's filters skip row groups, if the session sets
+                     spark.sql.python.filterPushdown.enabled. Default `false`, because Spark keeps
+                     the pushed filters with the DataFrame: a second query on the same DataFrame
+                     may read too few rows. Enable it only for a DataFrame that is used once
+    max_files_per_trigger  maximum number of files in a batch of a stream; default: no limit
     """
 
     columns: list[str] | None = None
@@ -114,16 +116,17 @@ class ReadOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class WriteOptions:
+class SaveOptions:
     """Options of `df.write.format("mosaic")`.
 
-    existing      in the place of the mode, which Spark lets be only append or overwrite: `error` if
-                  there are files, or `ignore`, which then writes nothing
-    partition_by  columns whose values become directories, `key=value`
-    staging       whether files are written aside until the job is complete
+    existing      used instead of the save mode, because Spark allows only `append` and
+                  `overwrite`: `error` raises if the directory contains files, `ignore` writes
+                  nothing in that case
+    partition_by  columns to partition by (`key=value` directories)
+    staging       `true` (default) writes files to a staging directory until the job is complete
     max_rows_per_file, max_bytes_per_file, max_open_files
                   as for `write_dataset`
-    and those of `MosaicWriter`
+    and the options of `MosaicWriter`
     """
 
     existing: str | None = None
@@ -147,7 +150,7 @@ class WriteOptions:
     array_layout: str | None = None
 
     def of_files(self) -> dict[str, Any]:
-        """The options that `write_dataset` takes, as far as they were given."""
+        """Return the options that were given, as arguments of `write_dataset`."""
         ours = ("existing", "partition_by", "staging")
         given = {
             one.name: value
@@ -189,24 +192,24 @@ _READERS: Final[Mapping[str, Callable[[str], Any]]] = {
 
 
 def check_names(options: Mapping[str, str]) -> None:
-    """Raise if there is an option that neither reading nor writing has."""
-    known = {**_by_folded(ReadOptions), **_by_folded(WriteOptions)}
+    """Raise if an option is known neither for reading nor for writing."""
+    known = {**_by_folded(LoadOptions), **_by_folded(SaveOptions)}
     for name in options:
-        if _folded(name) not in known and name.lower() not in SPARKS_OWN:
+        if _folded(name) not in known and name.lower() not in SPARK_OPTIONS:
             raise ValueError(_unknown(name, known))
 
 
-def read_options(options: Mapping[str, str]) -> ReadOptions:
-    return _parse(ReadOptions, options, "reading", _by_folded(WriteOptions))
+def load_options(options: Mapping[str, str]) -> LoadOptions:
+    return _parse(LoadOptions, options, "reading", _by_folded(SaveOptions))
 
 
-def write_options(options: Mapping[str, str]) -> WriteOptions:
-    return _parse(WriteOptions, options, "writing", _by_folded(ReadOptions))
+def save_options(options: Mapping[str, str]) -> SaveOptions:
+    return _parse(SaveOptions, options, "writing", _by_folded(LoadOptions))
 
 
 def as_texts(options: Mapping[str, Any]) -> dict[str, str]:
-    """Options of `WriteOptions` as Spark takes them; None is what is not given."""
-    known = _by_folded(WriteOptions)
+    """Convert options of `SaveOptions` to strings for Spark; None means not given."""
+    known = _by_folded(SaveOptions)
     texts = {}
     for name, value in options.items():
         if _folded(name) not in known:
@@ -222,11 +225,11 @@ def as_texts(options: Mapping[str, Any]) -> dict[str, str]:
 
 
 def sources(options: Mapping[str, str]) -> str | list[str]:
-    """The paths that were given to `load` or `save`, as any process will find them."""
+    """Return the paths given to `load` or `save`, as absolute paths or URIs."""
     if PATHS in options:
         return [absolute(path) for path in json.loads(options[PATHS])]
     if PATH not in options:
-        raise ValueError('there is no path: .load("directory"), .save("directory")')
+        raise ValueError('missing path: use .load("directory") or .save("directory")')
     return absolute(options[PATH])
 
 
@@ -246,8 +249,12 @@ def _unknown(name: str, known: Mapping[str, str]) -> str:
     import difflib
 
     close = difflib.get_close_matches(_folded(name), known, n=1)
-    hint = f"; did you mean {known[close[0]]!r}?" if close else f": {', '.join(known.values())}"
-    return f"there is no option {name!r}{hint}"
+    hint = (
+        f"; did you mean {known[close[0]]!r}?"
+        if close
+        else f"; known options: {', '.join(known.values())}"
+    )
+    return f"unknown option {name!r}{hint}"
 
 
 def _parse(
@@ -263,7 +270,7 @@ def _parse(
             except (ValueError, TypeError, IndexError) as error:
                 raise ValueError(f"option {name}={text!r}: {error}") from None
         elif _folded(given) in others:
-            raise ValueError(f"the option {others[_folded(given)]!r} is not one of {purpose}")
-        elif given.lower() not in SPARKS_OWN:
+            raise ValueError(f"option {others[_folded(given)]!r} is not an option for {purpose}")
+        elif given.lower() not in SPARK_OPTIONS:
             raise ValueError(_unknown(given, known))
     return kind(**values)

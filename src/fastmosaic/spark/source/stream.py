@@ -1,7 +1,8 @@
-"""Mosaic files as the source of a stream: those that have appeared in a directory.
+"""Read the new files of a directory as a stream.
 
-An offset is the list of all files that were read. It grows with the directory, but nothing shorter
-would do: files that are moved in, as every commit does, may be older than those before them.
+An offset is the list of all files that were read so far. It grows with the directory, but a
+timestamp would not be enough: a commit moves files into the directory that may be older than files
+that are already there.
 """
 
 from __future__ import annotations
@@ -19,20 +20,20 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from ...dataset.discovery import discover
-from .load import opened, planned
-from .options import ReadOptions
+from .load import open_files, plan_load
+from .options import LoadOptions
 
 FILES: Final = "files"
 
 
-class MosaicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Reads the files that an offset has and the one before it has not."""
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Reads the files that are in one offset but not in the previous one."""
 
-    def __init__(self, source: str, schema: pa.Schema, options: ReadOptions) -> None:
+    def __init__(self, source: str, schema: pa.Schema, options: LoadOptions) -> None:
         self._source = source
         self._schema = schema
         self._options = options
-        self._last: list[str] | None = None  # files of a stream that is to end with them
+        self._last: list[str] | None = None  # with the trigger availableNow: the files to read
 
     def initialOffset(self) -> dict[str, Any]:
         return {FILES: []}
@@ -56,13 +57,13 @@ class MosaicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         new = sorted(set(end[FILES]).difference(start[FILES]))
         if not new:
             return []
-        files = opened(new, self._options, self._schema)
-        columns, splits = planned(files, self._options)
-        return [InputPartition((columns, split)) for split in splits]
+        files = open_files(new, self._options, self._schema)
+        reader, splits = plan_load(files, self._options)
+        return [InputPartition((reader, split)) for split in splits]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        columns, split = partition.value
-        return columns.read(split)
+        reader, split = partition.value
+        return reader.read(split)
 
     def _present(self) -> list[str]:
         try:

@@ -1,4 +1,4 @@
-"""write: a DataFrame as a data set."""
+"""`write`: write a DataFrame as a dataset."""
 
 from __future__ import annotations
 
@@ -27,38 +27,42 @@ def write(
     staging: bool = True,
     **options: Any,
 ) -> None:
-    """Write a DataFrame as a directory of Mosaic files, one or more for each of its partitions.
+    """Write a DataFrame as a directory of Mosaic files, at least one for each partition with rows.
 
-    All of them appear when the job is complete, and then the file `_SUCCESS`. If the job fails, the
-    directory is as it was. Failed and repeated attempts at tasks leave nothing. In a directory that
-    is appended to, or remote, files appear one after another.
+    The files appear when the job is complete, followed by the file `_SUCCESS`. If the job fails, the
+    directory does not change. Failed and repeated task attempts leave no files behind. When
+    appending, or in remote storage, the complete files appear one after another.
 
     Parameters
     ----------
     df : DataFrame
-        Without columns of types that the format lacks: structs, intervals, variants.
+        Columns of type struct, interval and variant are not supported.
     path : path or URI
-        The directory, as the workers find it too; it need not exist.
+        The directory to write. It must have the same path on the workers, and need not exist.
     mode : {"error", "append", "overwrite", "ignore"}
-        What becomes of files that are there; with "ignore" they stay, and nothing is written. New
-        files may have more columns, fewer, or wider ones than those that they are added to.
+        What to do if the directory contains files. "error" (default) raises, "ignore" writes
+        nothing. Appended files may have additional, missing or wider columns.
     partition_by : str or list of str, optional
-        Columns whose values become directories, `key=value`, and are left out of the files. Each
-        task writes its own file for each value that it meets; `df.repartition(*partition_by)`
-        makes these few.
+        Partition by these columns (`key=value` directories); they are not stored in the files. Each
+        task writes a file for each value it has; use `df.repartition(*partition_by)` to get fewer
+        files.
     max_rows_per_file, max_bytes_per_file : int, optional
-        A file that has reached this size is followed by another.
+        Start a new file when the current one has reached this size. Default: no limit.
     staging : bool
-        False for object stores, where to move a file is to copy it: files are written where they
-        will be, and appear as they are complete. See `MosaicDataSource`.
+        If True (default), write files to a staging directory and move them when the job is
+        complete. Use False for object stores, where moving a file copies it: files then appear in
+        the directory as they are completed. See `MosaicDataSource`.
     **options
-        As for `MosaicWriter`: compression, write_statistics, row_group_bytes and others.
+        Options of `MosaicWriter`, for example `compression`, `write_statistics` or
+        `row_group_bytes`.
     """
     if mode not in MODES:
-        raise ValueError(f"mode={mode!r}; it is one of {', '.join(MODES)}")
+        raise ValueError(f"invalid mode {mode!r}: expected one of {', '.join(MODES)}")
     session = df.sparkSession
     if not staging and session.conf.get("spark.speculation", "false") == "true":
-        raise ValueError("staging=False and spark.speculation: two attempts would both be visible")
+        raise ValueError(
+            "staging=False requires spark.speculation=false: files of both attempts would be visible"
+        )
     texts = as_texts(
         {
             "partition_by": partition_by,
@@ -69,7 +73,7 @@ def write(
         }
     )
     if mode not in ("append", "overwrite"):
-        # Spark refuses the others for sources in Python.
+        # Spark does not support the other modes for Python data sources.
         texts["existing"] = "error" if mode == "errorifexists" else mode
         mode = "append"
     target = absolute(os.fspath(path))

@@ -1,0 +1,235 @@
+"""Plan scans: which columns, files and row groups a query reads, and how tasks share them."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import pyarrow as pa
+from pyarrow import types
+
+from ...dataset.fileset import File, FileSet, Query
+from ...dataset.tasks import Scan, Split, share_out
+from ...schemas.fit import Fits
+from ...schemas.union import Fixed
+from ..task import PlannedReader
+from .aggregates import Aggregate, answer
+from .pushdown import Predicate, to_expression
+
+__all__ = ["PlannedScan", "ScanPlanner", "ScanReport", "scans"]
+
+# Bytes of a value in a row of Spark where the type has no fixed width, as Spark itself assumes.
+STRING_BYTES: Final = 20
+ROW_BYTES: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class ScanReport:
+    """What a planned scan reads, compared with what the files contain.
+
+    `total_row_groups` is None if not all files were opened, which a `schema=` makes unnecessary.
+    """
+
+    name: str
+    columns: int
+    total_columns: int
+    files: int
+    total_files: int
+    row_groups: int
+    total_row_groups: int | None
+    num_rows: int
+    num_bytes: int
+    filters: tuple[str, ...] = ()
+    limit: int | None = None
+
+    def __str__(self) -> str:
+        groups = f"{self.row_groups}"
+        if self.total_row_groups is not None:
+            groups += f" of {self.total_row_groups}"
+        parts = [
+            f"columns {self.columns} of {self.total_columns}",
+            f"files {self.files} of {self.total_files}",
+            f"row groups {groups}",
+            f"rows {self.num_rows}",
+            f"bytes {self.num_bytes}",
+        ]
+        if self.filters:
+            parts.append(f"filters [{', '.join(self.filters)}]")
+        if self.limit is not None:
+            parts.append(f"limit {self.limit}")
+        return f"mosaic {self.name}: {', '.join(parts)}"
+
+
+_recent: deque[ScanReport] = deque(maxlen=100)
+
+
+def scans() -> list[ScanReport]:
+    """Return reports of the last 100 scans that Spark planned in this process, newest last.
+
+    `DataFrame.explain` plans scans, too. An aggregate that is answered from metadata is reported
+    as a scan of no row groups and no bytes.
+    """
+    return list(_recent)
+
+
+class ScanPlanner:
+    """Plans scans of files that were opened, without I/O and without the JVM.
+
+    Parameters
+    ----------
+    files : FileSet
+    schema : pyarrow.Schema
+        The columns of the table, with types that Spark accepts.
+    name : str
+        The name of the table in plans and reports.
+    split_sizes : callable
+        Returns the maximum bytes of a split and the minimum number of splits.
+    """
+
+    def __init__(
+        self,
+        files: FileSet,
+        schema: pa.Schema,
+        name: str,
+        split_sizes: Callable[[], tuple[int, int]],
+    ) -> None:
+        self.name = name
+        self.schema = schema
+        self.key = _identity(files, schema)
+        self._files = files
+        self._split_sizes = split_sizes
+
+    def plan(
+        self, names: Sequence[str] | None, predicates: Sequence[Predicate | None], limit: int | None
+    ) -> PlannedScan:
+        """Plan a scan of the columns `names` (None for all) for rows that match `predicates`."""
+        schema = self.schema
+        if names is not None:
+            schema = pa.schema([schema.field(name) for name in names])
+        expression, needed = to_expression(predicates, self._files.columns.field)
+        query = Query(schema, schema.names, expression, needed)
+        max_bytes, min_splits = self._split_sizes()
+        scan, splits = share_out(self._files, query, max_bytes=max_bytes, min_splits=min_splits)
+        if limit is not None:
+            splits = _first(splits, limit, self._files, Fits(schema, self._files.partitions))
+        filters = tuple(str(one) for one in predicates if one is not None)
+        report = self._report(len(schema), splits, filters, limit)
+        _recent.append(report)
+        return PlannedScan(self.key, scan, splits, report)
+
+    def aggregate(self, aggregates: Sequence[Aggregate]) -> list[pa.Scalar] | None:
+        """Return the values of aggregates from metadata; None if metadata does not have them."""
+        return answer(self._files, self.schema, aggregates)
+
+    def note_metadata_scan(self) -> None:
+        """Report a scan that was answered from metadata."""
+        _recent.append(self._report(0, [], (), None))
+
+    def _report(
+        self, columns: int, splits: Sequence[Split], filters: tuple[str, ...], limit: int | None
+    ) -> ScanReport:
+        parts = [part for split in splits for part in split.parts]
+        return ScanReport(
+            name=self.name,
+            columns=columns,
+            total_columns=len(self.schema),
+            files=len({part.found.name for part in parts}),
+            total_files=len(self._files.files),
+            row_groups=sum(len(part.groups) for part in parts),
+            total_row_groups=self._total_row_groups(),
+            num_rows=sum(split.num_rows for split in splits),
+            num_bytes=sum(split.size for split in splits),
+            filters=filters,
+            limit=limit,
+        )
+
+    def _total_row_groups(self) -> int | None:
+        if _is_lazy(self._files):
+            return None
+        return sum(file.metadata.num_row_groups for file in self._files.files)
+
+
+class PlannedScan:
+    """A scan that tasks can run."""
+
+    def __init__(self, table: str, scan: Scan, splits: Sequence[Split], report: ScanReport) -> None:
+        self._table = table
+        self._scan = scan
+        self.splits = splits
+        self.report = report
+        self.schema = scan.schema
+        self.num_rows = report.num_rows
+        # Values that compress well still need their space in memory.
+        self.size = max(report.num_bytes, report.num_rows * _row_bytes(scan.schema), 1)
+
+    @property
+    def key(self) -> str:
+        """An identity that scans of the same columns and row groups share."""
+        digest = hashlib.blake2b(self._table.encode(), digest_size=16)
+        digest.update(self.schema.serialize())
+        for split in self.splits:
+            for part in split.parts:
+                digest.update(f"{part.found.name} {part.groups}".encode())
+        return digest.hexdigest()
+
+    def reader(self) -> PlannedReader:
+        """Return the function that tasks run."""
+        return PlannedReader(self._scan)
+
+
+def _row_bytes(schema: pa.Schema) -> int:
+    return ROW_BYTES + sum(
+        STRING_BYTES if _has_no_width(type) else max(1, type.bit_width // 8)
+        for type in schema.types
+    )
+
+
+def _has_no_width(type: pa.DataType) -> bool:
+    return types.is_nested(type) or types.is_string(type) or types.is_binary(type)
+
+
+def _first(splits: Sequence[Split], num_rows: int, files: FileSet, fits: Fits) -> list[Split]:
+    """Return the row groups that contain the first `num_rows` rows of the splits."""
+    by_name: dict[str, File] = {file.name: file for file in files.files}
+    kept: list[Split] = []
+    left = num_rows
+    for split in splits:
+        parts = []
+        size = rows = 0
+        for part in split.parts:
+            file = by_name[part.found.name]
+            positions = fits.of_block(file.metadata.schema_block).positions
+            groups = []
+            for group in part.groups:
+                if left > rows:
+                    groups.append(group)
+                    rows += file.metadata.rows_of(group)
+                    size += file.metadata.projected_bytes(group, positions)
+            if groups:
+                parts.append(replace(part, groups=tuple(groups)))
+        if parts:
+            kept.append(Split(tuple(parts), rows, size))
+        left -= rows
+    return kept
+
+
+def _is_lazy(files: FileSet) -> bool:
+    """Whether files are opened only when a query needs them."""
+    return isinstance(files.columns, Fixed)
+
+
+def _identity(files: FileSet, schema: pa.Schema) -> str:
+    """Return a key that is equal for the same columns of the same files until a file changes."""
+    digest = hashlib.blake2b(schema.serialize(), digest_size=16)
+    for file in files.files:
+        digest.update(f"\0{file.name}\0{file.found.size}".encode())
+        if file.is_local:
+            status = os.stat(file.found.path)
+            digest.update(f"\0{status.st_mtime_ns}\0{status.st_size}".encode())
+        elif not _is_lazy(files):
+            digest.update(file.metadata.index)
+    return digest.hexdigest()

@@ -1,0 +1,65 @@
+"""Read splits inside Spark's tasks. Workers import this module and never the planner."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator
+from typing import Final
+
+import pyarrow as pa
+
+from ..dataset.fileset import Query
+from ..dataset.tasks import Scan, Split
+from .schemas import arrow_for_spark, cast_for_spark
+
+__all__ = ["PlannedReader", "SplitReader"]
+
+# A batch crosses to the JVM as a whole.
+MAX_BATCH_BYTES: Final = 32 << 20
+
+
+class PlannedReader:
+    """The function that tasks of a planned scan run.
+
+    Spark passes batches of pickled splits and receives the rows of these splits.
+    """
+
+    def __init__(self, scan: Scan) -> None:
+        self._scan = scan
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for value in batch.column(0):
+                yield from self._scan.read(pickle.loads(value.as_buffer()))
+
+
+class SplitReader:
+    """Reads splits for the data source, applies the user's filters and casts to Spark's types."""
+
+    def __init__(self, scan: Scan, query: Query) -> None:
+        self._scan = scan
+        self._query = query
+        fields = [query.schema.field(name) for name in query.names]
+        self._schema = arrow_for_spark(pa.schema(fields))
+
+    def read(self, split: Split | None) -> Iterator[pa.RecordBatch]:
+        if split is None:  # without splits, Spark still runs one task
+            return
+        for batch in self._scan.read(split):
+            for part in _cut(batch):
+                if self._query.expression is None:
+                    yield cast_for_spark(part, self._schema)
+                else:
+                    for kept in self._query.finish([part]).to_batches():
+                        yield cast_for_spark(kept, self._schema)
+
+
+def _cut(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """Cut a batch into parts of at most about `MAX_BATCH_BYTES`."""
+    parts = min(max(1, batch.num_rows), 1 + batch.nbytes // MAX_BATCH_BYTES)
+    size = -(-batch.num_rows // parts)
+    if parts == 1:
+        yield batch
+    else:
+        for start in range(0, batch.num_rows, size):
+            yield batch.slice(start, size)
