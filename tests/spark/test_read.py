@@ -23,6 +23,7 @@ from pyspark.sql import DataFrame, SparkSession, datasource, functions as F, typ
 import fastmosaic as fm
 from fastmosaic.spark import sessions
 from fastmosaic.spark.planner import jvm
+from fastmosaic.spark.planner.plan import ScanReport, scans
 from fastmosaic.spark.planner.pushdown import (
     Both,
     Either,
@@ -31,7 +32,6 @@ from fastmosaic.spark.planner.pushdown import (
     from_datasource,
     to_expression,
 )
-from fastmosaic.spark.planner.plan import ScanReport, scans
 from fastmosaic.spark.planner.read import read
 from fastmosaic.spark.schemas import arrow_for_spark, cast_for_spark, from_spark, to_spark
 

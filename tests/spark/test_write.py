@@ -93,7 +93,7 @@ def test_a_time_of_day_is_in_milliseconds(spark, tmp_path):
     assert fm.read_table(tmp_path / "t").column("t").to_pylist() == [
         datetime.time(12, 34, 56, 789000)
     ]
-    with pytest.raises(PySparkException, match="column 't': cannot store time64.* as time32"):
+    with pytest.raises(PySparkException, match=r"column 't': cannot store time64.* as time32"):
         write(spark.sql("select time'12:34:56.789001' as t"), tmp_path / "u")
     assert not (tmp_path / "u").exists()
 
