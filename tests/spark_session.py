@@ -19,7 +19,9 @@ SOURCE = Path(__file__).parent.parent / "src"
 
 CONF = {
     "spark.driver.memory": "1g",
-    "spark.sql.shuffle.partitions": "2",
+    # Tests are short: optimizing code costs more than it saves.
+    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+    "spark.sql.shuffle.partitions": "1",
     "spark.default.parallelism": "2",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -32,7 +34,7 @@ CONF = {
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """A session on two cores; its tables and scratch files are in a directory of pytest's."""
+    """A session on two cores that tries tasks three times; its files are in a temporary directory."""
     from fastmosaic.spark.sessions import session
 
     paths = [str(SOURCE), *filter(None, [os.environ.get("PYTHONPATH")])]
@@ -43,6 +45,6 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         "spark.local.dir": str(directory / "local"),
         "spark.sql.warehouse.dir": str(directory / "warehouse"),
     }
-    spark = session("tests", "local[2]", **conf)
+    spark = session("tests", "local[2,3]", **conf)
     yield spark
     spark.stop()

@@ -567,7 +567,9 @@ def test_a_corrupt_block_is_named_by_the_task(spark: SparkSession, tmp_path: Pat
 
 def test_nanoseconds_that_spark_has_not(spark: SparkSession, tmp_path: Path) -> None:
     fm.write_table(pa.table({"n": pa.array([1], pa.timestamp("ns"))}), tmp_path / "fine.mosaic")
-    with pytest.raises(PySparkException, match=r"fine\.mosaic: column 'n' is timestamp\[ns\]"):
+    with pytest.raises(
+        PySparkException, match=r"fine\.mosaic: column 'n': cannot convert timestamp\[ns\]"
+    ):
         read(spark, tmp_path).collect()
 
 

@@ -114,7 +114,7 @@ def cast_for_spark(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
             arrays.append(array.cast(field.type))
         except pa.ArrowInvalid as error:
             raise UnsupportedError(
-                f"column {field.name!r}: cannot convert {array.type} to Spark's {field.type}: {error}"
+                f"cannot convert {array.type} to Spark's {field.type}: {error}", column=field.name
             ) from error
     if not arrays:
         return batch
@@ -166,7 +166,7 @@ def _from_spark(type: DataType, column: str) -> pa.DataType:
     arrow = simple.get(type.typeName())
     if arrow is None:
         raise UnsupportedError(
-            f"column {column!r}: type {_shown(type)} is not supported; {_advice(type)}"
+            f"type {_shown(type)} is not supported; {_advice(type)}", column=column
         )
     return arrow
 

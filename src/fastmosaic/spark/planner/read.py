@@ -115,9 +115,7 @@ def _check_times(spark: SparkSession, schema: pa.Schema) -> None:
         return
     for name, type in zip(schema.names, schema.types, strict=True):
         if types.is_time(type):
-            raise UnsupportedError(
-                f"column {name!r}: set {setting} to true to use Spark's TIME type"
-            )
+            raise UnsupportedError(f"set {setting} to true to use Spark's TIME type", column=name)
 
 
 def _why_not_planned(spark: SparkSession) -> str | None:

@@ -125,7 +125,7 @@ class TaskOutput:
                 arrays.append(array if array.type == one.type else array.cast(one.type))
             except pa.ArrowInvalid as error:
                 raise UnsupportedError(
-                    f"column {one.name!r}: cannot store {array.type} as {one.type}: {error}"
+                    f"cannot store {array.type} as {one.type}: {error}", column=one.name
                 ) from error
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
