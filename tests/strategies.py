@@ -122,6 +122,9 @@ def types(depth: int = 3) -> st.SearchStrategy[pa.DataType]:
     return st.one_of(scalar_types(), scalar_types(), list_types(inner), map_types(inner))
 
 
+ANY_TYPE = types()
+
+
 def _nested_types() -> Iterator[pa.DataType]:
     """Lists and maps of every scalar, and nested in each other."""
     scalars = [*FLAT_TYPES, pa.timestamp("us", "not a zone"), pa.decimal128(1, 0)]

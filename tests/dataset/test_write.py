@@ -676,54 +676,58 @@ def test_s3(kind):
 # ---- killed
 
 KILLED = """
-    import os, random, signal, sys, time
+    import itertools, os, signal, sys
     import pyarrow as pa, pyarrow.dataset, fastmosaic as fm
     from fastmosaic.dataset.write import write_dataset
 
-    existing, base, seed = sys.argv[1], sys.argv[2], int(sys.argv[3])
-    rng = random.Random(seed)
-
-    def data(number):
-        for start in range(0, 400, 100):
-            yield pa.record_batch({"id": range(start, start + 100), "write": [number] * 100})
+    existing, base = sys.argv[1:]
 
     def write(number):
-        where = f"{base}/{number}" if existing == "error" else base
-        write_dataset(
-            data(number), where, existing=existing, max_rows_per_file=150, use_threads=False
+        batches = (
+            pa.record_batch({"id": range(start, start + 100), "write": [number] * 100})
+            for start in range(0, 400, 100)
         )
+        where = f"{base}/{number}" if existing == "error" else base
+        write_dataset(batches, where, existing=existing, max_rows_per_file=150, use_threads=False)
 
-    def files(where):
+    def die_at(operation):
+        # Python tells hooks of files that are opened, renamed, removed...
+        count = 0
+
+        def hook(event, arguments):
+            nonlocal count
+            if event == "open" or event.startswith("os."):
+                count += 1
+                if count == operation:
+                    os.kill(os.getpid(), signal.SIGKILL)
+
+        sys.addaudithook(hook)
+
+    def visible(where):
         for directory, names, found in os.walk(where):
             names[:] = [name for name in names if name[0] not in "._"]
             yield from (f"{directory}/{name}" for name in found if name[0] not in "._")
 
     def check(where, whole):
-        tables = [fm.read_table(path, use_threads=False) for path in files(where)]
-        global written
-        written = max(written, *(max(table["write"].to_pylist()) for table in tables), 0)
+        tables = [fm.read_table(path, use_threads=False) for path in visible(where)]
         assert all(table.num_rows in (150, 100) for table in tables)
         if whole:
             table = pa.concat_tables(tables)
             assert sorted(table["id"].to_pylist()) == list(range(400)), where
             assert len(set(table["write"].to_pylist())) == 1
 
-    number = 0
-    if existing == "append":
-        os.mkdir(base)
     if existing == "overwrite":
         write(0)
-    interrupted = written = 0
-    for _ in range(30):
-        number += 1000
+    else:
+        os.mkdir(base)
+    interrupted = 0
+    for operation in itertools.count(1):
         child = os.fork()
         if child == 0:
-            while True:
-                number += 1
-                write(number)
-        time.sleep(rng.uniform(0.001, 0.08))
-        os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
+            die_at(operation)
+            write(operation)
+            os._exit(0)
+        status = os.waitpid(child, 0)[1]
         left = [name for path in (base, os.path.dirname(base)) for name in os.listdir(path)]
         interrupted += any(name[0] in "._" for name in left)
         if existing == "error":
@@ -732,24 +736,26 @@ KILLED = """
                     check(f"{base}/{name}", True)
         else:
             check(base, existing == "overwrite")
-    assert interrupted and written > 20_000, (interrupted, written)
+        if os.waitstatus_to_exitcode(status) != -signal.SIGKILL:
+            break
+    assert status == 0
+    assert interrupted > 5 and operation > 10, (interrupted, operation)
+    last = [fm.read_table(path, use_threads=False) for path in visible(base)]
+    assert operation in pa.concat_tables(last)["write"].to_pylist()
 """
 
 
 @pytest.mark.parametrize("existing", ["error", "append", "overwrite"])
 def test_killed_while_writing(tmp_path, existing):
-    """Whenever the writer is killed, the data set is the old or the new one, and can be read."""
+    """Before whatever operation on files the writer is killed, the old or the new data is there."""
     base = tmp_path / "data"
-    if existing == "error":
-        base.mkdir()
     source = str(Path(fm.__file__).parent.parent)
     result = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(KILLED), existing, str(base), "7"],
+        [sys.executable, "-W", "error", "-c", textwrap.dedent(KILLED), existing, str(base)],
         env={**os.environ, "PYTHONPATH": source},
         check=False,
         capture_output=True,
         text=True,
-        timeout=120,
     )
     assert result.returncode == 0, result.stderr
     write_dataset(TABLE, base / "later", existing="error")
