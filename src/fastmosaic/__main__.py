@@ -1,4 +1,4 @@
-"""`python -m fastmosaic` is the command `fastmosaic`."""
+"""Run the command `fastmosaic` as `python -m fastmosaic`."""
 
 import sys
 

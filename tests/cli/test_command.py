@@ -13,12 +13,15 @@ import tomllib
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from terminal import command, environment
 
 import fastmosaic as fm
 from fastmosaic import cli
-from fastmosaic.cli.exit import DEBUG, message_of, printable, reported, size
+from fastmosaic.cli.arguments import size
+from fastmosaic.cli.exit import DEBUG, message_of, reported
+from fastmosaic.cli.output.values import printable
 
 ROOT = Path(__file__).parents[2]
 
@@ -114,10 +117,20 @@ def test_help_and_version():
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["shema", "x"], "there is no command 'shema'; did you mean schema?"),
+        (["shema", "x"], "unknown command 'shema'; did you mean schema?"),
         (["schema"], "the following arguments are required: PATH"),
-        (["schema", "x", "--greb", "y"], "unrecognized arguments: --greb y"),
-        (["spark", "verfy", "x"], "there is no command 'verfy'; did you mean verify?"),
+        (["schema", "x", "--greb", "y"], "unrecognized arguments: --greb y; did you mean --grep?"),
+        (
+            ["head", "--colums", "id", "x"],
+            "unrecognized arguments: --colums; did you mean --columns?",
+        ),
+        (["cat", "x", "--wehre=id"], "unrecognized arguments: --wehre=id; did you mean --where?"),
+        (["count", "x", "--frobnicate"], "unrecognized arguments: --frobnicate"),
+        (["spark", "verfy", "x"], "unknown command 'verfy'; did you mean verify?"),
+        (
+            ["spark", "verify", "x", "--shalow"],
+            "unrecognized arguments: --shalow; did you mean --shallow?",
+        ),
     ],
 )
 def test_wrong_words_are_one_line(capsys, words, message):
@@ -126,7 +139,7 @@ def test_wrong_words_are_one_line(capsys, words, message):
     assert ended.value.code == 2
     out, err = capsys.readouterr()
     assert not out
-    assert re.fullmatch(rf"fastmosaic: {re.escape(message)}.* \(see fastmosaic.* --help\)\n", err)
+    assert re.fullmatch(rf"fastmosaic: {re.escape(message)} \(see fastmosaic.* --help\)\n", err)
 
 
 def test_the_script_is_the_command():
@@ -270,7 +283,7 @@ def test_sizes(text, expected):
 
 @pytest.mark.parametrize("text", ["", "0", "-1", "1.5m", "m", "64x"])
 def test_what_is_no_size(text):
-    with pytest.raises(argparse.ArgumentTypeError, match="is no size"):
+    with pytest.raises(argparse.ArgumentTypeError, match="invalid size"):
         size(text)
 
 
@@ -336,6 +349,23 @@ def test_a_directory_of_several_formats(capsys, tmp_path, small, name):
     (folder / "a.mosaic").write_bytes(small.read_bytes())
     (folder / "b.csv").write_text("id\n1\n")
     assert "b.csv" in fails(capsys, words_for(name, str(folder), tmp_path, small))
+
+
+READING_MOSAIC = sorted(set(TAKING_FILES) - {"schema", "head", "cat", "count", "convert", "diff"})
+
+
+@pytest.mark.parametrize("name", READING_MOSAIC)
+@pytest.mark.parametrize("suffix", [".parquet", ""])
+def test_a_file_of_another_format(capsys, tmp_path, small, name, suffix):
+    path = tmp_path / f"my table{suffix}"
+    pq.write_table(pa.table({"id": [1]}), path)
+    err = fails(capsys, words_for(name, str(path), tmp_path, small))
+    assert f"{path} is a Parquet file, and this command reads Mosaic files only" in err
+    advice = err.partition("convert it first: ")[2]
+    program, *words = shlex.split(advice)
+    assert program == "fastmosaic"
+    assert cli.main(words) == 0
+    assert cli.main(words_for(name, words[-1], tmp_path, small)) in (0, 1)
 
 
 TAKING_COLUMNS = sorted(name for name, one in OWN.items() if "-c" in one._option_string_actions)

@@ -16,11 +16,11 @@ import pyarrow.csv
 import pyarrow.orc
 import pyarrow.parquet
 import pytest
-from terminal import command, on_terminal, peak_memory
+from terminal import on_terminal, peak_memory
 
 import fastmosaic as fm
 from fastmosaic.cli import main
-from fastmosaic.cli.output.cells import plain, texts
+from fastmosaic.cli.output.values import json_values, texts
 
 COMMAND = [sys.executable, "-m", "fastmosaic"]
 NOON = datetime.datetime(2024, 1, 31, 12)
@@ -423,7 +423,7 @@ def test_numbers_of_rows(words, path, capsys):
     with pytest.raises(SystemExit) as caught:
         main([*words, path])
     assert caught.value.code == 2
-    assert "is no number, such as 10" in capsys.readouterr().err
+    assert "invalid number" in capsys.readouterr().err
 
 
 # --- on a terminal
@@ -431,9 +431,7 @@ def test_numbers_of_rows(words, path, capsys):
 
 def shown(*words, columns=100, lines=24):
     """What the command prints on a terminal of that size, without its colours."""
-    status, printed = on_terminal(
-        command(*map(str, words)), columns=columns, lines=lines, env={"PAGER": "cat"}
-    )
+    status, printed = on_terminal(*words, columns=columns, lines=lines, env={"PAGER": "cat"})
     assert status == 0
     return re.sub(r"\x1b\[[\d;]*m", "", printed)
 
@@ -447,18 +445,20 @@ def test_head_on_a_terminal(path):
 
 
 def test_columns_are_down_if_they_do_not_fit(path):
-    lines = shown("head", path, columns=50).splitlines()
-    assert lines[0].split() == ["column", "type", "row", "1"]
-    assert lines[2].split() == ["id", "int32", "0"]
-    assert lines[-1].startswith("1 of 30 rows, 5 columns; -c chooses columns")
-    assert max(map(len, lines[:-1])) <= 50
+    lines = shown("head", path, columns=44).splitlines()
+    assert [line.split() for line in lines[:2]] == [["row"], ["column", "type", "1"]]
+    assert lines[3].split() == ["id", "int32", "0"]
+    assert " ".join(map(str.strip, lines[-3:])) == (
+        "1 of 30 rows, 5 columns; use -c to choose columns, cat or --json to print complete rows"
+    )
+    assert max(map(len, lines)) <= 44
 
 
 def test_very_many_rows_do_not_fit_either(tmp_path):
     fm.write_table(sales(20_000), tmp_path / "f")
     lines = shown("head", tmp_path / "f", "-n", 20_000, columns=50).splitlines()
     assert lines[2].split() == ["id", "int32", "0"]
-    assert lines[-1].startswith("1 of 20,000 rows, 5 columns")
+    assert lines[-2].startswith("1 of 20,000 rows, 5 columns")
 
 
 def test_of_a_wide_table_as_many_columns_as_fit(wide):
@@ -466,7 +466,7 @@ def test_of_a_wide_table_as_many_columns_as_fit(wide):
     lines = out.splitlines()
     assert len(lines) < 30
     assert lines[2].split() == ["sensor_0000", "double", "0.5", "null", "0.0"]
-    assert lines[-1].startswith("3 rows, 23 of 1,000 columns; -c chooses columns")
+    assert lines[-1].startswith("3 rows, 23 of 1,000 columns; use -c to choose columns")
     assert max(map(len, lines)) <= 100
     assert "sensor_0023" not in out
 
@@ -541,6 +541,6 @@ MAP = pa.map_(pa.string(), pa.int32())
     ],
 )  # fmt: skip
 def test_values(array, expected, written):
-    assert plain(array) == expected
+    assert json_values(array) == expected
     assert texts(array) == written
-    assert json.loads(json.dumps(plain(array), allow_nan=False)) == expected
+    assert json.loads(json.dumps(json_values(array), allow_nan=False)) == expected

@@ -12,7 +12,7 @@ from terminal import command, environment, on_terminal, plain
 
 import fastmosaic as fm
 from fastmosaic.cli import main
-from fastmosaic.cli.output.prefixes import grouped, next_words
+from fastmosaic.cli.prefixes import grouped, next_words
 
 SHARES = list(itertools.product("ABCDEFGH", repeat=3))
 ODD_NAME = "evil\x1b[31m\nname"
@@ -142,7 +142,7 @@ def test_sizes_are_those_of_the_file(capsys, tmp_path):
 def test_columns_by_type(capsys, wide):
     lines = run(capsys, wide, "--types")
     assert [line.split() for line in lines] == [
-        ["columns", "type", "for", "example"],
+        ["columns", "type", "example"],
         ["2000", "double", "sensor_temp_0000"],
         ["1000", "string", "sensor_state_0000"],
         ["1", "int32", "id"],
@@ -198,7 +198,7 @@ def test_other_formats(capsys, tmp_path):
     assert run(capsys, path) == ["0  int64   id", "1  string  name"]
     assert document(capsys, path)["num_rows"] == 2
     assert main(["schema", path, "--sizes"]) == 2
-    assert "known of Mosaic files, not of parquet" in capsys.readouterr().err
+    assert "available for Mosaic files only, not for parquet" in capsys.readouterr().err
 
 
 def test_names_cannot_take_over(capsys, tmp_path):
@@ -211,9 +211,9 @@ def test_names_cannot_take_over(capsys, tmp_path):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--grep", "("], "'(' is no regular expression: missing ), unterminated subpattern"),
-        (["--sort", "sise"], "'sise' is not a choice; did you mean size?"),
-        (["--limit", "-1"], "'-1' is no number, such as 10"),
+        (["--grep", "("], "invalid regular expression '(': missing ), unterminated subpattern"),
+        (["--sort", "sise"], "invalid choice 'sise'; did you mean size?"),
+        (["--limit", "-1"], "invalid number '-1' (expected e.g. 10)"),
         (["--types", "--summary"], "not allowed with argument --types"),
     ],
 )
@@ -247,14 +247,13 @@ def test_the_first_lines_in_a_pipe(wide):
 
 @pytest.mark.parametrize("columns", [80, 140])
 def test_thousands_of_columns_are_summed_up(wide, columns):
-    status, printed = on_terminal(command("schema", wide), columns=columns)
+    status, printed = on_terminal("schema", wide, columns=columns)
     lines = plain(printed).splitlines()
     assert status == 0
-    assert len(lines) == 8
-    assert max(map(len, lines)) <= max(columns, len(lines[-1]))
+    assert max(map(len, lines)) <= columns
     assert lines[2].split()[:3] == ["1,000", "sensor_press_*", "double"]
-    assert lines[-1] == (
-        "3,001 columns in 4 groups, 2 rows; --list shows all of them, -c and --grep some"
+    assert " ".join(line.strip() for line in lines[7:]) == (
+        "3,001 columns in 4 groups, 2 rows; use --list to print all, -c or --grep to choose"
     )
 
 
@@ -263,14 +262,14 @@ def test_thousands_of_columns_are_summed_up(wide, columns):
 )
 def test_all_columns_that_were_asked_for_are_paged(wide, tmp_path, words, count):
     paged = tmp_path / "paged"
-    status, _ = on_terminal(command("schema", wide, *words), env={"PAGER": f"tee {paged}"})
+    status, _ = on_terminal("schema", wide, *words, env={"PAGER": f"tee {paged}"})
     assert status == 0
     lines = plain(paged.read_text()).splitlines()
-    assert sum("sensor_" in line or line.endswith(" id") for line in lines) == count
+    assert sum("sensor_" in line or line.rstrip().endswith(" id") for line in lines) == count
 
 
 def test_few_columns_are_a_table(small):
-    status, printed = on_terminal(command("schema", small))
+    status, printed = on_terminal("schema", small)
     lines = [line.split() for line in plain(printed).splitlines()]
     assert status == 0
     assert lines[0] == ["#", "type", "name"]

@@ -5,7 +5,7 @@ import random
 
 import pyarrow as pa
 import pytest
-from terminal import command, on_terminal, plain
+from terminal import on_terminal, plain
 
 import fastmosaic as fm
 from fastmosaic.cli import main
@@ -55,7 +55,7 @@ def test_all_that_is_known(capsys, sound):
     lines = capsys.readouterr().out.splitlines()
     assert "  checked: data: 3 buckets lie without gaps and decode to 50 rows" in lines
     assert main(["verify", "-v", "--shallow", str(sound)]) == 0
-    assert "  not verified: data: " in capsys.readouterr().out
+    assert "  not checked: data: " in capsys.readouterr().out
 
 
 def test_few_of_many_problems_are_told(capsys, tmp_path):
@@ -73,7 +73,7 @@ def test_few_of_many_problems_are_told(capsys, tmp_path):
     count = int(first.split()[-2])
     assert count > 50
     assert len(problems) == 10
-    assert last == f"  and {count - 10} more, which -v prints"
+    assert last == f"  and {count - 10} more; use -v to print all"
     assert main(["verify", "-v", str(path)]) == 1
     assert capsys.readouterr().out.count("\n  row group 0") == count
 
@@ -88,9 +88,9 @@ def test_the_other_files_are_still_checked(capsys, sound, damaged):
         "damaged",
         "damaged",
         "ok, 50 ",
-        "1 sound",
+        "1 ok, 2",
     ]
-    assert lines[-1] == "3 files: 1 sound, 2 damaged"
+    assert lines[-1] == "3 files: 1 ok, 2 damaged"
 
 
 def test_files_that_are_not_there(capsys, sound, damaged, tmp_path):
@@ -100,7 +100,7 @@ def test_files_that_are_not_there(capsys, sound, damaged, tmp_path):
     out, err = capsys.readouterr()
     assert f"fastmosaic: {paths[0]}: No such file or directory\n" in err
     assert f"fastmosaic: {paths[2]} holds no files\n" in err
-    assert out.endswith("4 files: 1 sound, 1 damaged, 2 not checked\n")
+    assert out.endswith("4 files: 1 ok, 1 damaged, 2 not checked\n")
 
 
 def test_a_file_that_is_named_twice_is_checked_once(capsys, sound):
@@ -122,9 +122,9 @@ def test_json(capsys, sound, damaged, tmp_path):
 
 
 def test_on_a_terminal(sound, damaged):
-    status, printed = on_terminal(command("verify", str(sound.parent)))
+    status, printed = on_terminal("verify", sound.parent, columns=200)
     assert status == 1
     assert "verifying" in printed
     lines = plain(printed).splitlines()
     assert f"{sound}: ok, 50 rows" in plain(printed)
-    assert lines[-1] == "2 files: 1 sound, 1 damaged"
+    assert lines[-1] == "2 files: 1 ok, 1 damaged"

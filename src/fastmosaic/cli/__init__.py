@@ -1,13 +1,14 @@
 # PYTHON_ARGCOMPLETE_OK
 """The command `fastmosaic`.
 
-arguments      What commands have in common: options, and the parser itself
-columns        Columns named on the command line
-commands       One module per command or family of commands
-exit           Exit statuses, errors in one line, how sizes are typed
-files          Commands that look into Mosaic files
-output         How results are printed
-text_options   Options for CSV: separators, quotes, types
+arguments   The argument parser, and options and argument types that commands share
+columns     The columns of files as `schema` lists them
+commands    One module per command or family of commands
+exit        Exit statuses, and errors in one line
+files       Mosaic files that a command inspects one by one
+output      How results are printed
+prefixes    Grouping thousands of names by common prefixes or suffixes
+target      The target of `convert`: its format, whether it may be written, its writer's options
 """
 
 from __future__ import annotations
@@ -18,50 +19,55 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from ..spark import app
 from ..version import __version__
 from .arguments import Commands, Parser
-from .commands import completion, convert, diff, pages, rows, schema, stats, structure, verify
+from .commands import (
+    completion,
+    convert,
+    diff,
+    pages,
+    rows,
+    schema,
+    spark,
+    stats,
+    structure,
+    verify,
+)
 from .exit import ERROR, reported
 
 _GROUPS: Final = {
-    "what is in files": ("schema", "head", "cat", "count", "stats", "diff"),
-    "from one format to another": ("convert",),
-    "how files are built": (
+    "content of files": ("schema", "head", "cat", "count", "stats", "diff"),
+    "conversion": ("convert",),
+    "internals of Mosaic files": (
         *("meta", "footer", "buckets", "pages", "dictionary", "column-size", "verify"),
     ),
-    "besides": ("spark", "completion"),
+    "other": ("spark", "completion"),
 }
+_MODULES: Final = (
+    *(schema, rows, stats, diff, convert, structure, pages, verify, spark, completion),
+)
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """The words that the command understands."""
+    """Return the parser of the command line."""
     parser = Parser(
         prog="fastmosaic",
         usage="fastmosaic COMMAND ...",
-        description="Look at, convert and check Mosaic files, and files of other formats.",
+        description="Inspect, convert and verify Mosaic files, and files of other formats.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"fastmosaic {__version__}")
     commands: Commands = parser.add_subparsers(
         required=True, metavar="COMMAND", help=argparse.SUPPRESS, prog="fastmosaic"
     )
-    for module in (schema, rows, stats, diff, convert, structure, pages, verify, completion):
+    for module in _MODULES:
         module.add(commands)
-    spark = commands.add_parser(
-        "spark",
-        help="jobs over many files, by Spark",
-        description="Convert, compact, check and profile many files at once, by Spark.",
-        epilog="examples:\n  fastmosaic spark convert warehouse data --statistics id",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    app.add_arguments(spark)
     parser.epilog = "\n".join(_overview(commands))
     return parser
 
 
 def _overview(commands: Commands) -> Iterator[str]:
-    """The commands in groups, with a line for each."""
+    """Yield the lines that list the commands, in groups."""
     helps = {action.dest: action.help for action in commands._choices_actions}
     width = max(map(len, helps)) + 2
     for title, names in _GROUPS.items():
@@ -69,14 +75,17 @@ def _overview(commands: Commands) -> Iterator[str]:
         for name in names:
             yield f"  {name:<{width}}{helps[name]}"
         yield ""
-    yield "`fastmosaic COMMAND --help` says more, with examples. Exit status: 0 if all is well,"
-    yield "1 if the answer is no (files differ, or one is damaged), 2 if something went wrong."
+    yield "Run `fastmosaic COMMAND --help` for options and examples. Exit status: 0 on success,"
+    yield "1 if the answer is no (files differ, or a file is damaged), 2 on errors."
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command with the words of the command line; the exit status."""
+    """Run the command with the arguments `argv`, by default those of the process.
+
+    Returns the exit status.
+    """
     parser = make_parser()
-    if "_ARGCOMPLETE" in os.environ:  # a shell asks what could come next
+    if "_ARGCOMPLETE" in os.environ:  # a shell asks for completions
         import argcomplete
 
         argcomplete.autocomplete(parser)

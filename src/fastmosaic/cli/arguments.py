@@ -1,37 +1,65 @@
-"""Arguments that several commands take, and what is said of wrong ones."""
+"""The argument parser, and options and argument types that commands share."""
 
 from __future__ import annotations
 
 import argparse
 import difflib
+import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final, NoReturn, TypeAlias
 
+import pyarrow as pa
+
+from ..convert.text import Dialect
 from .exit import ERROR, complain
 
 Commands: TypeAlias = "argparse._SubParsersAction[Parser]"
 Options: TypeAlias = "argparse._ActionsContainer"  # a parser, or a group of its options
 
 _MAX_COMPLETIONS: Final = 300
+_SIZES: Final = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+_DECIMAL: Final = re.compile(r"decimal(?:128)?\((\d+),\s*(-?\d+)\)")
+_ZONED: Final = re.compile(r"timestamp\[(s|ms|us|ns),\s*(?:tz=)?([^\]]+)\]")
+_TYPES: Final = (
+    *("bool", "int8", "int16", "int32", "int64", "float", "double", "string", "binary"),
+    *("date32", "time32[s]", "time32[ms]", "timestamp[s]", "timestamp[ms]", "timestamp[us]"),
+    *("timestamp[ns]", "timestamp[us, tz=UTC]", "decimal(10, 2)"),
+)
+_ESCAPES: Final = {"\\t": "\t", "tab": "\t"}
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser whose errors are one line, with the word that may have been meant."""
+    """A parser that reports errors in one line and suggests the word that was probably meant."""
 
     def error(self, message: str) -> NoReturn:
         complain(f"{message} (see {self.prog} --help)")
         sys.exit(ERROR)
 
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
+        """Parse `args`; an unrecognized one is an error of this parser, which knows the options."""
+        known, extras = super().parse_known_args(args, namespace)
+        if extras:
+            options = [word.partition("=")[0] for word in extras if word.startswith("-")]
+            close = [one for word in options for one in _close(word, self._option_string_actions)]
+            hint = f"; did you mean {' or '.join(close)}?" if close else ""
+            self.error(f"unrecognized arguments: {' '.join(extras)}{hint}")
+        return known, extras
+
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is None or value in action.choices:
             return
         choices = [str(choice) for choice in action.choices]
-        close = difflib.get_close_matches(str(value), choices, n=2, cutoff=0.7)
-        hint = f"did you mean {' or '.join(close)}?" if close else f"there are {', '.join(choices)}"
+        close = _close(str(value), choices, 2)
+        listed = ", ".join(choices)
+        hint = f"did you mean {' or '.join(close)}?" if close else f"choose from {listed}"
         if isinstance(action, argparse._SubParsersAction):
-            self.error(f"there is no command {value!r}; {hint}")
-        raise argparse.ArgumentError(action, f"{value!r} is not a choice; {hint}")
+            self.error(f"unknown command {value!r}; {hint}")
+        raise argparse.ArgumentError(action, f"invalid choice {value!r}; {hint}")
+
+
+def _close(word: str, words: Iterable[str], limit: int = 1) -> list[str]:
+    return difflib.get_close_matches(word, list(words), n=limit, cutoff=0.7)
 
 
 def add_command(
@@ -42,7 +70,7 @@ def add_command(
     examples: Sequence[str],
     notes: str = "",
 ) -> Parser:
-    """A command, whose help has examples, and notes after them."""
+    """Register a command whose help ends with examples and notes."""
     shown = "".join(f"  fastmosaic {example}\n" for example in examples)
     return commands.add_parser(
         name,
@@ -53,66 +81,156 @@ def add_command(
     )
 
 
+# ---- options
+
+
 def add_json(parser: Options) -> None:
+    """Add `--json`."""
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
-def add_paths(parser: Options, what: str = "files, directories or globs") -> None:
+def add_paths(parser: Options, what: str = "files, directories, globs or URIs") -> None:
+    """Add the positional argument PATH, which may be repeated."""
     parser.add_argument("paths", nargs="+", metavar="PATH", help=what)
 
 
 def add_columns(parser: Options) -> None:
+    """Add `-c`."""
     option: Any = parser.add_argument(
         "-c",
         "--columns",
         action="append",
         metavar="NAMES",
-        help="columns by name or glob, such as id,'sensor_temp_*'; may be repeated",
+        help="columns by name or glob, e.g. id,'sensor_temp_*'; may be repeated",
     )
     option.completer = complete_columns
 
 
 def add_where(parser: Options) -> None:
+    """Add `--where`."""
     parser.add_argument(
         "-w",
         "--where",
         metavar="CONDITION",
-        help="""rows to take, such as "price > 9.5 and (kind = 'a' or kind is null)" """,
+        help="""only rows that match, e.g. "price > 9.5 and (kind = 'a' or kind is null)" """,
     )
 
 
 def add_pager(parser: Options) -> None:
-    parser.add_argument("--no-pager", action="store_true", help="do not page what is long")
+    """Add `--no-pager`."""
+    parser.add_argument("--no-pager", action="store_true", help="do not page long output")
+
+
+def add_types(parser: Options, help: str) -> None:
+    """Add `--type`, which may be repeated."""
+    parser.add_argument(
+        "--type",
+        dest="types",
+        action="append",
+        type=typed,
+        default=[],
+        metavar="NAMES=TYPE",
+        help=help,
+    )
+
+
+def add_dialect(parser: Options) -> None:
+    """Add the options that describe CSV files."""
+    parser.add_argument(
+        "--delimiter",
+        type=delimiter,
+        metavar="CHAR",
+        help="separator between CSV values, e.g. ';' or tab (default: ,)",
+    )
+    parser.add_argument(
+        "--no-header",
+        action="store_true",
+        help="CSV files have no header line; columns are named f0, f1, ...",
+    )
+
+
+def dialect(arguments: argparse.Namespace) -> Dialect:
+    """Return the CSV dialect that the options describe."""
+    return Dialect(arguments.delimiter or ",", not arguments.no_header)
+
+
+# ---- argument types
 
 
 def whole(text: str) -> int:
-    """An argument that is a number of something, perhaps 0."""
+    """Parse a number that is at least 0."""
     if not (text.isascii() and text.isdecimal()):
-        raise argparse.ArgumentTypeError(f"{text!r} is no number, such as 10")
+        raise argparse.ArgumentTypeError(f"invalid number {text!r} (expected e.g. 10)")
     return int(text)
 
 
 def positive(text: str) -> int:
-    """An argument that is a number of something, at least 1."""
+    """Parse a number that is at least 1."""
     if not (text.isascii() and text.isdecimal()) or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of at least 1")
+        raise argparse.ArgumentTypeError(f"invalid number {text!r} (expected at least 1)")
     return int(text)
 
 
-def complete_columns(prefix: str, parsed_args: argparse.Namespace, **_: Any) -> list[str]:
-    """Columns of the files that stand before the cursor, for the shell.
+def size(text: str) -> int:
+    """Parse a number of bytes, optionally with the unit k, m or g: 64m."""
+    low = text.lower().removesuffix("b")
+    factor = _SIZES.get(low[-1:], 1)
+    try:
+        value = int(low[:-1] if factor > 1 else low) * factor
+    except ValueError:
+        value = 0
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"invalid size {text!r} (expected e.g. 1000000 or 64m)")
+    return value
 
-    Of very many, only the next words are told: the shell would show them all.
+
+def delimiter(text: str) -> str:
+    """Parse a delimiter: one ASCII character, or the word `tab`."""
+    char = _ESCAPES.get(text, text)
+    if len(char) != 1 or char in '"\r\n' or not char.isascii():
+        raise argparse.ArgumentTypeError(f"invalid delimiter {text!r} (expected e.g. ';' or tab)")
+    return char
+
+
+def typed(text: str) -> tuple[str, pa.DataType]:
+    """Parse the name or glob of columns and their type, e.g. price=double."""
+    name, equals, type = text.partition("=")
+    if not name or not equals:
+        raise argparse.ArgumentTypeError(f"invalid type {text!r} (expected e.g. price=double)")
+    return name, arrow_type(type.strip())
+
+
+def arrow_type(text: str) -> pa.DataType:
+    """Parse the name that Arrow prints for a type."""
+    try:
+        if found := _DECIMAL.fullmatch(text):
+            return pa.decimal128(int(found[1]), int(found[2]))
+        if found := _ZONED.fullmatch(text):
+            return pa.timestamp(found[1], found[2])
+        return pa.type_for_alias(text)
+    except ValueError:
+        close = difflib.get_close_matches(text, _TYPES, 1)
+        hint = f"did you mean {close[0]!r}?" if close else f"choose from {', '.join(_TYPES)}"
+        raise argparse.ArgumentTypeError(f"unknown type {text!r}; {hint}") from None
+
+
+# ---- completion
+
+
+def complete_columns(prefix: str, parsed_args: argparse.Namespace, **_: Any) -> list[str]:
+    """Return the columns that start with `prefix`, in the files named before the cursor.
+
+    If there are very many, return only the next words of their names: the shell lists them all.
     """
-    from .output.prefixes import next_words
+    from .prefixes import next_words
 
     done, comma, last = prefix.rpartition(",")
     try:
-        # diff has one file before the other.
+        # `diff` has two arguments of one file each.
         names = _names_in(getattr(parsed_args, "paths", None) or [parsed_args.one])
-    except Exception:  # noqa: BLE001 - a shell that completes wants no message
+    except Exception:  # noqa: BLE001 - a shell that completes a word must not print a message
         return []
-    # A name with a comma is none in a list of them; one with a control character cannot be typed.
+    # A name with a comma cannot be part of a list; control characters cannot be typed.
     found = [
         name
         for name in names

@@ -1,4 +1,4 @@
-"""The columns of files as the command shows them: also those that not all files have alike."""
+"""The columns of files as `schema` lists them, including columns on which files disagree."""
 
 from __future__ import annotations
 
@@ -17,24 +17,32 @@ from ..storage.source import open_source
 
 @dataclass(slots=True)
 class Entry:
-    """A column of the files."""
+    """A column of the files.
+
+    num_files   number of files that contain it, if known
+    is_key      whether it is a partition key, which is stored in the names of directories
+    conflict    types that have no common type
+    size        bytes in all files, once they are measured
+    """
 
     position: int
     name: str
     type: str
     nullable: bool
-    num_files: int | None = None  # that have it, if that is known
-    is_key: bool = False  # of partitions: it is in the names of directories
-    conflict: tuple[str, ...] = ()  # types that no type joins
+    num_files: int | None = None
+    is_key: bool = False
+    conflict: tuple[str, ...] = ()
     size: int | None = None
 
     @property
     def full_type(self) -> str:
+        """The type with its nullability, or the conflict."""
         if self.conflict:
             return f"conflict: {' or '.join(self.conflict)}"
         return self.type if self.nullable else f"{self.type} not null"
 
     def to_dict(self) -> dict[str, Any]:
+        """Return the entry for JSON."""
         return {
             "position": self.position,
             "name": self.name,
@@ -48,7 +56,7 @@ class Entry:
 
 
 def entries_of(files: Input) -> list[Entry]:
-    """The columns of all files, in their order."""
+    """Return the columns of all files, in order."""
     fileset = files.fileset
     if fileset is None:
         return [
@@ -76,7 +84,7 @@ def entries_of(files: Input) -> list[Entry]:
 
 
 def _entry_of(fileset: FileSet, blocks: Iterable[SchemaBlock], position: int, name: str) -> Entry:
-    """A column, also if its types in the files do not fit together."""
+    """Return a column, even if its types in the files have no common type."""
     try:
         field = fileset.columns.field(name)
     except SchemaMismatchError:
@@ -87,10 +95,12 @@ def _entry_of(fileset: FileSet, blocks: Iterable[SchemaBlock], position: int, na
 
 
 def measure(entries: Sequence[Entry], files: Input, advance: Callable[[int], None]) -> None:
-    """Let the columns have their sizes, bytes in all files; `advance` is told of bytes done."""
+    """Set the sizes of the columns; `advance` is called with the number of bytes that are done."""
     fileset = files.fileset
     if fileset is None:
-        raise UnsupportedError(f"sizes of columns are known of Mosaic files, not of {files.format}")
+        raise UnsupportedError(
+            f"sizes of columns are available for Mosaic files only, not for {files.format}"
+        )
     for entry in entries:
         entry.size = None if entry.is_key else 0
     for file in fileset.files:

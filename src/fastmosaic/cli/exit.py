@@ -1,4 +1,4 @@
-"""What commands of a shell have in common: exit statuses, errors in one line, how sizes are typed."""
+"""Exit statuses of the command, and errors in one line."""
 
 from __future__ import annotations
 
@@ -9,24 +9,27 @@ import sys
 from collections.abc import Callable
 from typing import Any, Final
 
+from .output.values import printable
+
 OK: Final = 0
-NO: Final = 1  # the answer is no: files differ, one is damaged
-ERROR: Final = 2  # what was asked for could not be done
-INTERRUPTED: Final = 128 + 2  # as a shell says of SIGINT
-BROKEN_PIPE: Final = 128 + 13  # and of SIGPIPE
+NO: Final = 1  # the answer is no: files differ, or a file is damaged
+ERROR: Final = 2  # the command failed
+INTERRUPTED: Final = 128 + 2  # as shells report SIGINT
+BROKEN_PIPE: Final = 128 + 13  # as shells report SIGPIPE
 
-DEBUG: Final = "FASTMOSAIC_DEBUG"  # if set, an error comes with its traceback
-
-_SIZES: Final = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+DEBUG: Final = "FASTMOSAIC_DEBUG"  # set it to see the traceback of an error
 
 
 def reported(act: Callable[[Any], int], arguments: argparse.Namespace) -> int:
-    """What `act` returns; if it raises, one line on stderr and the status for it."""
+    """Call `act` and return its exit status.
+
+    If it raises, print the error as one line on stderr and return the status of that error.
+    """
     if sys.stdout is None:
         complain("standard output is closed")
         return ERROR
     if isinstance(sys.stdout, io.TextIOWrapper):
-        # A name that the terminal has no letters for is no reason to say nothing.
+        # Names may contain characters that the encoding of the terminal lacks.
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
         status = act(arguments)
@@ -34,8 +37,8 @@ def reported(act: Callable[[Any], int], arguments: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         complain("interrupted")
         return INTERRUPTED
-    except BrokenPipeError:  # whoever read it has enough, as in `| head`
-        _abandon_output()
+    except BrokenPipeError:  # the reader has stopped reading, as in `| head`
+        _discard_output()
         return BROKEN_PIPE
     except Exception as error:
         if os.environ.get(DEBUG):
@@ -43,51 +46,31 @@ def reported(act: Callable[[Any], int], arguments: argparse.Namespace) -> int:
         try:
             sys.stdout.flush()
         except OSError:
-            _abandon_output()
+            _discard_output()
         complain(message_of(error))
         return ERROR
     return status
 
 
-def _abandon_output() -> None:
-    """Let what was not yet written go nowhere; the end of Python would try, and fail, again."""
+def _discard_output() -> None:
+    """Discard unwritten output: Python would try to write it once more at exit, and fail."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def complain(text: str) -> None:
-    """One line on stderr."""
+    """Print one line on stderr."""
     if sys.stderr is not None:
         print(f"fastmosaic: {printable(text)}", file=sys.stderr)
 
 
 def message_of(error: Exception) -> str:
-    """What an error says, in one line."""
+    """Return the message of an error as one line."""
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     text = " ".join(str(error).split())
     kind = type(error)
-    is_told = isinstance(error, OSError | ValueError | NotImplementedError)
-    if not text or (kind.__module__ == "builtins" and not is_told):
-        # Nobody wrote this message for users: it is a mistake of the program, or no memory.
+    is_for_users = isinstance(error, OSError | ValueError | NotImplementedError)
+    if not text or (kind.__module__ == "builtins" and not is_for_users):
+        # A bug, or too little memory: the message alone would explain nothing.
         return f"{kind.__name__}: {text}" if text else kind.__name__
     return text
-
-
-def printable(text: str) -> str:
-    """Text of a file for a terminal: control characters would take it over, and break lines."""
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
-
-
-def size(text: str) -> int:
-    """An argument in bytes, or with a letter for kilo, mega or giga: 64m."""
-    low = text.lower().removesuffix("b")
-    factor = _SIZES.get(low[-1:], 1)
-    try:
-        value = int(low[:-1] if factor > 1 else low) * factor
-    except ValueError:
-        value = 0
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no size, such as 1000000 or 64m")
-    return value

@@ -1,52 +1,90 @@
-"""Mosaic files that a command looks into, one by one."""
+"""Mosaic files that a command inspects one by one."""
 
 from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Iterator, Sequence
+import shlex
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
-from ..dataset.discovery import discover
+from ..convert.read import format_by_content, format_of
+from ..dataset.discovery import Found, discover
 from ..dataset.fileset import File, Schemas
+from ..errors import UnsupportedError
 from ..storage.source import Source, open_source
-from .arguments import Commands, add_command, add_json, add_pager, add_paths
+from .arguments import Commands, Parser, add_command, add_json, add_pager, add_paths
+from .output.aligned import Column
 from .output.console import Console
 
 
 def add_file_command(
     commands: Commands, name: str, summary: str, description: str, examples: Sequence[str]
-) -> argparse.ArgumentParser:
-    """A command that takes Mosaic files."""
+) -> Parser:
+    """Register a command that reads Mosaic files."""
     parser = add_command(commands, name, summary, description, examples)
-    add_paths(parser)
+    add_paths(parser, "Mosaic files, directories, globs or URIs")
     add_json(parser)
     add_pager(parser)
     return parser
 
 
 def add_row_group(parser: argparse.ArgumentParser) -> None:
+    """Add `--row-group`."""
     parser.add_argument("--row-group", type=int, metavar="N", help="only this row group")
 
 
 def find_files(arguments: argparse.Namespace) -> list[File]:
-    """The files that a user means; each is opened when it is asked for something."""
-    paths = arguments.paths
+    """Find the Mosaic files that the arguments name; each is opened when it is first used."""
     schemas = Schemas()
-    found = discover(paths[0] if len(paths) == 1 else list(paths), partitioned=False)
+    found = discover(as_given(arguments.paths), partitioned=False)
+    check_mosaic(found)
     return [File(one, (), schemas) for one in found]
+
+
+def as_given(paths: Sequence[str]) -> str | list[str]:
+    """Return a single path by itself: a directory is listed only if it is the only path."""
+    return paths[0] if len(paths) == 1 else list(paths)
+
+
+def check_mosaic(files: Iterable[Found]) -> None:
+    """Raise an error that says what to do if a file has another format."""
+    for one in files:
+        if problem := other_format(one):
+            raise UnsupportedError(problem)
+
+
+def other_format(file: Found) -> str | None:
+    """Return what to do with a file that is not a Mosaic file but of a known format, or None.
+
+    Only a file whose name does not end in `.mosaic` is opened for this.
+    """
+    format = format_of(file.name)
+    if format is None and not file.name.endswith(".mosaic"):
+        try:
+            format = format_by_content(file)
+        except OSError:  # the command reports it
+            return None
+    if format in (None, "mosaic"):
+        return None
+    title = {"csv": "a CSV", "json": "a JSON", "arrow": "an Arrow", "orc": "an ORC"}
+    target = f"{os.path.splitext(file.name)[0]}.mosaic"
+    return (
+        f"{file.name} is {title.get(str(format), 'a Parquet')} file, and this command reads Mosaic "
+        f"files only; convert it first: fastmosaic convert {shlex.join([file.name, target])}"
+    )
 
 
 @contextmanager
 def opened(file: File) -> Iterator[Source]:
-    """The bytes of a file."""
+    """Open the bytes of a file."""
     with open_source(file.found.path, file.found.filesystem, size=file.found.size) as source:
         source.name = file.name
         yield source
 
 
 def row_groups(file: File, wanted: int | None) -> Sequence[int]:
-    """The row group that is wanted, or all."""
+    """Return the row group that is wanted, or all of the file."""
     if wanted is None:
         return range(file.metadata.num_row_groups)
     try:
@@ -57,7 +95,7 @@ def row_groups(file: File, wanted: int | None) -> Sequence[int]:
 
 
 class Names:
-    """What to call files in a table: on a terminal, without the directory they have in common."""
+    """The names of files in a table; on a terminal, without the directory they share."""
 
     def __init__(self, console: Console, files: Sequence[File]) -> None:
         names = [file.name for file in files]
@@ -65,13 +103,14 @@ class Names:
         if console.is_terminal:
             # By characters, then cut at a slash: names may be URIs, absolute and relative paths.
             common = os.path.commonprefix(names).rpartition("/")[0]  # noqa: RUF071
-        self.are_shown = len(names) > 1
-        self.title = f"in {common}" if common and self.are_shown else None
+        self._are_shown = len(names) > 1
+        self.title = f"in {common}" if common and self._are_shown else None
         self._skip = len(common) + 1 if common else 0
 
-    def head(self) -> list[str]:
-        """The title of their column, if there are several."""
-        return ["file"] if self.are_shown else []
+    def head(self) -> list[Column]:
+        """Return the column of names, if there are several files."""
+        return [Column.name("file")] if self._are_shown else []
 
-    def cell(self, name: str) -> list[str]:
-        return [name[self._skip :]] if self.are_shown else []
+    def cell(self, file: str) -> list[str]:
+        """Return the name of a file for that column."""
+        return [file[self._skip :]] if self._are_shown else []

@@ -1,4 +1,4 @@
-"""completion: the script by which a shell completes words of the command."""
+"""completion: print the script that lets a shell complete words."""
 
 from __future__ import annotations
 
@@ -13,26 +13,25 @@ examples:
   eval "$(fastmosaic completion zsh)"     # in ~/.zshrc, after compinit
   fastmosaic completion fish | source     # in ~/.config/fish/config.fish
 
-Then Tab completes commands, options, files, and after -c the columns of the files before it:
+Tab then completes commands, options and files, and after -c the columns of the files before it:
   fastmosaic head sales.mosaic -c pri<Tab>
 """
 
 
 def add(commands: Commands) -> None:
-    """Let the command have `completion`."""
+    """Register the `completion` command."""
     parser = commands.add_parser(
         "completion",
-        help="a script that lets the shell complete words",
-        description="Print the script that lets a shell complete words of this command.",
+        help="print a completion script for bash, zsh or fish",
+        description="Print the script that lets a shell complete the words of this command.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("shell", choices=("bash", "zsh", "fish"))
-    parser.set_defaults(run=run)
+    parser.add_argument("shell", choices=("bash", "zsh", "fish"), help="the shell to complete in")
+    parser.set_defaults(run=_run)
 
 
-def run(arguments: argparse.Namespace) -> int:
-    """Print the script."""
+def _run(arguments: argparse.Namespace) -> int:
     from argcomplete.shell_integration import shellcode
 
     print(shellcode(["fastmosaic"], shell=arguments.shell))

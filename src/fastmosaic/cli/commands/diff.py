@@ -1,4 +1,4 @@
-"""diff: whether two tables are the same, and where they are not."""
+"""diff: compare two tables."""
 
 from __future__ import annotations
 
@@ -10,10 +10,19 @@ import pyarrow as pa
 
 from ...convert.compare import Columns, Rows
 from ...convert.inputs import matching, open_input
-from ..arguments import Commands, add_columns, add_command, add_json
+from ..arguments import (
+    Commands,
+    add_columns,
+    add_command,
+    add_dialect,
+    add_json,
+    add_types,
+    dialect,
+)
 from ..exit import NO, OK
-from ..output.console import Column, Console, printable
-from ..text_options import add_dialect, add_types, dialect
+from ..output.aligned import Column
+from ..output.console import Console
+from ..output.values import printable
 
 _EXAMPLES: Final = (
     "diff events.parquet events.mosaic",
@@ -21,36 +30,38 @@ _EXAMPLES: Final = (
     "diff a.csv b.csv -c 'price_*' --json",
 )
 _NOTES: Final = """\
-Rows are compared in their order, and count from 0. Types are the same if Mosaic stores them
-alike, as large_string and string; where they differ, values are compared as the type that holds
-both, if there is one. NaN equals NaN, and -0.0 equals 0.0. Metadata and whether columns may be
-null are a difference with --strict only.
+Rows are compared in order and numbered from 0. Types that Mosaic stores in the same way, such as
+string and large_string, are equal. If types differ, values are compared as their common type, if
+there is one. NaN equals NaN, and -0.0 equals 0.0. With --strict, metadata and nullability are
+compared, too.
 
-exit status: 0 the same, 1 different, 2 trouble
+exit status: 0 if the tables are the same, 1 if they differ, 2 on errors
 """
-_MAX_LINES: Final = 20  # of a table on the screen
-_MAX_VALUE: Final = 60  # characters of a value there
+_MAX_LINES: Final = 20  # differences that are printed
+_MAX_VALUE: Final = 60  # characters of a value
 
 
 def add(commands: Commands) -> None:
-    """Let the command have this."""
+    """Register the `diff` command."""
     parser = add_command(
         commands,
         "diff",
-        "compare two files or directories",
-        "Compare the columns and rows of two tables, of any formats.",
+        "compare two tables",
+        "Compare the columns and rows of two tables, in any of the supported formats.",
         _EXAMPLES,
         _NOTES,
     )
-    parser.add_argument("one", metavar="A", help="a file, directory or glob")
-    parser.add_argument("other", metavar="B")
-    parser.add_argument("--schema", action="store_true", help="compare the columns, not the rows")
-    parser.add_argument("--strict", action="store_true", help="types must be the very same, too")
+    parser.add_argument("one", metavar="A", help="a file, directory, glob or URI")
+    parser.add_argument("other", metavar="B", help="another one")
+    parser.add_argument("--schema", action="store_true", help="compare columns only, not rows")
     parser.add_argument(
-        "-q", "--quiet", action="store_true", help="print nothing; exit status only"
+        "--strict", action="store_true", help="compare exact types, nullability and metadata"
+    )
+    parser.add_argument(
+        "-q", "--quiet", action="store_true", help="print nothing, only set the exit status"
     )
     add_columns(parser)
-    add_types(parser, "what columns of CSV and JSON are, by name or glob; may be repeated")
+    add_types(parser, "types of CSV and JSON columns by name or glob; may be repeated")
     add_dialect(parser)
     add_json(parser)
     parser.set_defaults(run=_run)
@@ -103,8 +114,9 @@ def _print(
     if rows is not None:
         _print_rows(console, names, rows)
     if is_same:
-        counts = "" if rows is None else f"{console.cell(rows.counts[0])} rows of "
-        console.line(f"the same: {counts}{console.cell(len(columns.common))} columns")
+        what = [] if rows is None else [console.count(rows.counts[0], "row")]
+        what.append(console.count(len(columns.common), "column"))
+        console.line(f"no differences in {' and '.join(what)}")
 
 
 def _print_columns(console: Console, names: tuple[str, str], columns: Columns) -> None:
@@ -118,18 +130,20 @@ def _print_columns(console: Console, names: tuple[str, str], columns: Columns) -
         console.line(
             f"columns: {console.cell(len(columns.only_one))} only in {one}, "
             f"{console.cell(len(columns.only_other))} only in {other}, "
-            f"{console.cell(len(columns.types))} of other types"
+            f"{console.cell(len(columns.types))} with different types"
         )
-        _print_table(console, ["column", one, other], differences)
+        _print_table(
+            console, [Column.name("column"), Column.name(one), Column.name(other)], differences
+        )
     if columns.order:
         a, b = (printable(name) for name in columns.order)
-        console.line(f"order: where {one} has {a!r}, {other} has {b!r}")
+        console.line(f"order: {one} has {a!r} where {other} has {b!r}")
     for line in columns.metadata:
         console.line(printable(line))
     if columns.incomparable:
         shown = ", ".join(map(printable, columns.incomparable[:3]))
         more = f" and {len(columns.incomparable) - 3} more" if len(columns.incomparable) > 3 else ""
-        console.line(f"values not compared, because of their types: {shown}{more}")
+        console.line(f"values not compared, because there is no common type: {shown}{more}")
 
 
 def _print_rows(console: Console, names: tuple[str, str], rows: Rows) -> None:
@@ -139,34 +153,34 @@ def _print_rows(console: Console, names: tuple[str, str], rows: Rows) -> None:
         console.line(f"rows: {console.cell(a)} in {one}, {console.cell(b)} in {other}")
     if not rows.columns:
         return
-    console.line(f"values: {console.cell(len(rows.columns))} columns differ")
+    console.line(f"values: differences in {console.count(len(rows.columns), 'column')}")
     lines = [
         (
-            name if number == 0 else "",
-            found.num_rows if number == 0 else None,
+            column if place == 0 else "",
+            found.num_rows if place == 0 else None,
             row,
             _text(mine),
             _text(theirs),
         )
-        for name, found in rows.columns.items()
-        for number, (row, mine, theirs) in enumerate(found.first)
+        for column, found in rows.columns.items()
+        for place, (row, mine, theirs) in enumerate(found.first)
     ]
-    heads: list[str | Column] = [
-        "column",
-        Column("rows", right=True),
-        Column("row", right=True),
-        one,
-        other,
+    heads = [
+        Column.name("column"),
+        Column.number("rows"),
+        Column.number("row"),
+        Column.name(one),
+        Column.name(other),
     ]
     _print_table(console, heads, lines)
 
 
-def _print_table(
-    console: Console, heads: Sequence[str | Column], lines: Sequence[Sequence[Any]]
-) -> None:
+def _print_table(console: Console, heads: Sequence[Column], lines: Sequence[Sequence[Any]]) -> None:
     console.table(heads, lines[:_MAX_LINES])
     if len(lines) > _MAX_LINES:
-        console.line(f"... and {console.cell(len(lines) - _MAX_LINES)} more lines; --json has all")
+        console.line(
+            f"and {console.count(len(lines) - _MAX_LINES, 'more line')}; use --json to print all"
+        )
 
 
 def _text(value: Any) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import textwrap
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -12,26 +13,31 @@ import pyarrow as pa
 
 from ...convert.inputs import matching
 from ...dataset.fileset import File
-from ...dataset.profile import from_text, texts
 from ...file.stored import Encoding, Page, StoredColumn, stored_bytes, stored_columns
 from ...format.bucket import Layout
 from ..arguments import Commands, add_columns, positive
 from ..exit import NO, OK, complain
 from ..files import Names, add_file_command, add_row_group, find_files, opened, row_groups
-from ..output.console import Column, Console
-from ..output.prefixes import grouped
+from ..output.aligned import Column
+from ..output.console import Console
+from ..output.values import json_values, texts
+from ..prefixes import grouped
 
-_SHARES: Final = "Bytes in monolithic buckets are shares, by the bytes before compression."
+_SHARES: Final = (
+    "A monolithic bucket is compressed as a whole: the bytes of its columns are estimated from "
+    "their uncompressed sizes."
+)
+_SHARES_IN_HELP: Final = textwrap.fill(_SHARES, 90)
 
 
 def add(commands: Commands) -> None:
-    """Let the command have those for the columns in files."""
+    """Register the `pages`, `dictionary` and `column-size` commands."""
     parser = add_file_command(
         commands,
         "pages",
-        "how columns are encoded, page by page",
-        "The pages of columns: encoding, bytes, nulls, dictionary. A list or map has a page of\n"
-        f"lengths, and others for what is inside.\n\n{_SHARES}",
+        "print encodings, sizes and nulls of the pages of columns",
+        "Print the pages of columns: encoding, bytes, nulls and dictionary entries. A list or map has\n"
+        f"one page for its lengths and others for its elements.\n\n{_SHARES_IN_HELP}",
         ["pages sales.mosaic -c 'price*'", "pages sales.mosaic --row-group 0 --bucket 3"],
     )
     add_columns(parser)
@@ -42,23 +48,25 @@ def add(commands: Commands) -> None:
     parser = add_file_command(
         commands,
         "dictionary",
-        "the dictionaries of columns, and how often each entry occurs",
-        "The entries of dictionaries, most frequent first. A constant is a dictionary of one entry.\n"
-        "Pages that are plain have none; the exit status is 1 if all are.",
+        "print dictionary entries and how often they occur",
+        "Print the entries of dictionaries, the most frequent first. A constant counts as a dictionary\n"
+        "with one entry. The exit status is 1 if there is no dictionary.",
         ["dictionary sales.mosaic -c kind", "dictionary warehouse -c kind --each"],
     )
     add_columns(parser)
     add_row_group(parser)
     parser.add_argument(
-        "--each", action="store_true", help="each dictionary by itself, in the order of the file"
+        "--each",
+        action="store_true",
+        help="print each dictionary separately, in the order of the file",
     )
     parser.set_defaults(run=_dictionary)
 
     parser = add_file_command(
         commands,
         "column-size",
-        "bytes that each column takes, largest first",
-        f"The bytes of columns in all row groups of all files.\n\n{_SHARES}",
+        "print the size of each column, the largest first",
+        f"Print the bytes of columns in all row groups of all files.\n\n{_SHARES_IN_HELP}",
         [
             "column-size sales.mosaic --limit 20",
             "column-size warehouse --by-prefix",
@@ -70,11 +78,13 @@ def add(commands: Commands) -> None:
         "--sort",
         choices=("size", "name", "position"),
         default="size",
-        help="by default the largest first",
+        help="order of columns (default: size, the largest first)",
     )
     parser.add_argument("--limit", type=positive, metavar="N", help="only the first N")
     parser.add_argument(
-        "--by-prefix", action="store_true", help="sums over columns whose names begin alike"
+        "--by-prefix",
+        action="store_true",
+        help="sum up columns whose names start with the same words",
     )
     parser.set_defaults(run=_column_size)
 
@@ -83,7 +93,7 @@ def add(commands: Commands) -> None:
 
 
 def _chosen(files: Iterable[File], patterns: Sequence[str] | None) -> list[str] | None:
-    """The columns that are meant; None for all."""
+    """Return the columns that `patterns` choose, or None for all."""
     if patterns is None:
         return None
     names = dict.fromkeys(name for file in files for name in file.metadata.schema_block.names())
@@ -91,7 +101,7 @@ def _chosen(files: Iterable[File], patterns: Sequence[str] | None) -> list[str] 
 
 
 def _positions(file: File, names: Sequence[str] | None) -> list[int]:
-    """Where the columns are that the file has, in the order of names, or in that of its writer."""
+    """Return the positions of the columns that the file contains, by default of all columns."""
     block = file.metadata.schema_block
     if names is None:
         return list(block.order)
@@ -102,17 +112,17 @@ def _pages(arguments: argparse.Namespace) -> int:
     console = Console(arguments)
     files = find_files(arguments)
     names = _chosen(files, arguments.columns)
-    number = arguments.bucket
+    wanted = arguments.bucket
     records = []
     for file in files:
         block = file.metadata.schema_block
         positions = _positions(file, names)
-        if number is not None:
-            if not 0 <= number < block.num_buckets:
+        if wanted is not None:
+            if not 0 <= wanted < block.num_buckets:
                 raise ValueError(
-                    f"{file.name}: bucket {number} of a file that has {block.num_buckets}"
+                    f"{file.name}: bucket {wanted} does not exist: the file has {block.num_buckets}"
                 )
-            positions = [one for one in positions if block.bucket_of(one) == number]
+            positions = [one for one in positions if block.bucket_of(one) == wanted]
         for group, columns in _stored(file, positions, arguments.row_group):
             for column in columns:
                 records += [_page_record(file, group, column, page) for page in column.pages]
@@ -120,19 +130,18 @@ def _pages(arguments: argparse.Namespace) -> int:
         console.document(records)
         return OK
     names_of_files = Names(console, files)
-    texts_of_page = ("column", "type", "encoding")
-    numbers = ("bytes", "uncompressed", "nulls", "entries")
     console.table(
         [
             *names_of_files.head(),
-            *(Column(title, True) for title in ("row group", "bucket")),
-            *texts_of_page,
-            *(Column(title, True) for title in numbers),
+            *map(Column.number, ("row group", "bucket")),
+            *(Column.name("column"), "type", "encoding"),
+            *map(Column.number, ("bytes", "raw bytes", "nulls", "entries")),
         ],
         [
             [
                 *names_of_files.cell(one["file"]),
-                *(one[key] for key in ("row_group", "bucket", *texts_of_page, *numbers)),
+                *(one[key] for key in ("row_group", "bucket", "column", "type", "encoding")),
+                *(one[key] for key in ("bytes", "uncompressed", "nulls", "entries")),
             ]
             for one in records
         ],
@@ -145,7 +154,7 @@ def _pages(arguments: argparse.Namespace) -> int:
 def _stored(
     file: File, positions: Sequence[int], row_group: int | None
 ) -> Iterator[tuple[int, list[StoredColumn]]]:
-    """Row groups, and the columns at `positions` in this order."""
+    """Yield row groups with the columns at `positions`, in this order."""
     with opened(file) as source:
         for group in row_groups(file, row_group):
             columns = stored_columns(source, file.metadata, group, positions)
@@ -168,14 +177,8 @@ def _page_record(file: File, group: int, column: StoredColumn, page: Page) -> di
         "nulls": page.null_count,
         "entries": page.num_entries if page.encoding == Encoding.DICT else None,
         "entry_bytes": len(page.values) if page.num_entries else None,
-        "constant": _values(page)[0] if page.encoding == Encoding.CONST else None,
+        "constant": json_values(page.entries())[0] if page.encoding == Encoding.CONST else None,
     }
-
-
-def _values(page: Page) -> list[Any]:
-    """The entries of a page, as JSON has them."""
-    entries = page.entries()
-    return [from_text(text, entries.type) for text in texts(entries)]
 
 
 # ---- dictionary
@@ -183,21 +186,28 @@ def _values(page: Page) -> list[Any]:
 
 @dataclass(slots=True)
 class _Dictionary:
-    """The entries of one page, or those of several pages of a column."""
+    """The dictionary of one page, or of several pages of a column.
+
+    counts    by the text of the entry: -0.0 and 0.0 are different entries
+    values    the JSON value of each text
+    """
 
     column: str
     type: pa.DataType
-    counts: Counter[str]  # by the text of the entry
+    counts: Counter[str]
+    values: dict[str, Any]
     file: str | None = None
     row_group: int | None = None
 
     @classmethod
     def of(cls, file: File, group: int, page: Page) -> _Dictionary:
         entries = page.entries()
+        keys = list(map(str, texts(entries)))
         counts: Counter[str] = Counter()
-        for text, count in zip(texts(entries), page.counts(), strict=True):
-            counts[text] += count
-        return cls(page.path, entries.type, counts, file.name, group)
+        for key, count in zip(keys, page.counts(), strict=True):
+            counts[key] += count
+        values = dict(zip(keys, json_values(entries), strict=True))
+        return cls(page.path, entries.type, counts, values, file.name, group)
 
     def to_dict(self) -> dict[str, Any]:
         place = {} if self.file is None else {"file": self.file, "row_group": self.row_group}
@@ -206,8 +216,7 @@ class _Dictionary:
             "column": self.column,
             "type": str(self.type),
             "entries": [
-                {"value": from_text(text, self.type), "count": count}
-                for text, count in self.counts.items()
+                {"value": self.values[text], "count": count} for text, count in self.counts.items()
             ],
         }
 
@@ -215,7 +224,7 @@ class _Dictionary:
 def _dictionary(arguments: argparse.Namespace) -> int:
     console = Console(arguments)
     if arguments.columns is None:
-        raise ValueError("which columns? name them by -c")
+        raise ValueError("no columns chosen; use -c, e.g. -c kind")
     files = find_files(arguments)
     names = _chosen(files, arguments.columns)
     found: list[_Dictionary] = []
@@ -235,19 +244,21 @@ def _dictionary(arguments: argparse.Namespace) -> int:
     elif found:
         _print_dictionaries(console, found, Names(console, files), without)
     else:
-        complain(f"there is no dictionary; pages: {without or 'none'}")
+        complain(f"no dictionary found; pages: {without or 'none'}")
     return OK if found else NO
 
 
 def _merged(found: Iterable[_Dictionary]) -> list[_Dictionary]:
-    """One dictionary for each column, its most frequent entries first."""
-    merged: dict[tuple[str, pa.DataType], Counter[str]] = {}
+    """Merge the dictionaries of each column, with the most frequent entries first."""
+    merged: dict[tuple[str, pa.DataType], _Dictionary] = {}
     for one in found:
-        merged.setdefault((one.column, one.type), Counter()).update(one.counts)
-    return [
-        _Dictionary(column, arrow, Counter(dict(counts.most_common())))
-        for (column, arrow), counts in merged.items()
-    ]
+        empty = _Dictionary(one.column, one.type, Counter(), {})
+        into = merged.setdefault((one.column, one.type), empty)
+        into.counts.update(one.counts)
+        into.values.update(one.values)
+    for one in merged.values():
+        one.counts = Counter(dict(one.counts.most_common()))
+    return list(merged.values())
 
 
 def _print_dictionaries(
@@ -257,11 +268,10 @@ def _print_dictionaries(
     has_columns = len({one.column for one in found}) > 1
     heads: list[str | Column] = [
         *(files.head() if is_each else []),
-        *([Column("row group", True)] if is_each else []),
-        *(["column"] if has_columns else []),
-        Column("count", True),
-        Column("share", True),
-        "value",  # which may be long, or empty
+        *([Column.number("row group")] if is_each else []),
+        *([Column.name("column")] if has_columns else []),
+        *(Column.number("count"), Column.number("share")),
+        "value",
     ]
     rows: list[list[Any]] = []
     for one in found:
@@ -277,7 +287,7 @@ def _print_dictionaries(
         heads,
         rows,
         title=files.title if is_each else None,
-        footer=f"Pages without a dictionary: {without}." if without else None,
+        footer=f"pages without a dictionary: {without}" if without else None,
     )
 
 
@@ -294,7 +304,7 @@ def _column_size(arguments: argparse.Namespace) -> int:
         for group in range(file.metadata.num_row_groups)
     )
     sizes: dict[str, int] = {}
-    with console.progress("measuring", data_bytes) as advance:
+    with console.progress("reading", data_bytes) as advance:
         for file in files:
             _add_sizes(file, names, sizes, advance)
     entries: list[dict[str, Any]] = (
@@ -316,13 +326,12 @@ def _column_size(arguments: argparse.Namespace) -> int:
         return OK
     largest = max((one["share"] for one in entries), default=0) or 1
     heads: list[str | Column] = [
-        *([Column("columns", True)] if arguments.by_prefix else []),
-        Column("bytes", True),
-        Column("share", True),
-        *([""] if console.is_terminal else []),
+        *([Column.number("columns")] if arguments.by_prefix else []),
+        *(Column.number("bytes"), Column.number("share")),
+        *([Column("", whole=True)] if console.is_terminal else []),
     ]
     console.table(
-        [title, *heads],
+        [Column.name(title), *heads],
         [
             [
                 _label(one[title], one.get("is_rest", False)),
@@ -333,8 +342,8 @@ def _column_size(arguments: argparse.Namespace) -> int:
             ]
             for one in entries
         ],
-        footer=f"{len(sizes):,} columns take {console.size(sum(sizes.values()))} of "
-        f"{console.size(data_bytes)}. {_SHARES}",
+        footer=f"{len(sizes):,} columns, {console.size(sum(sizes.values()))} of "
+        f"{console.size(data_bytes)}\n{_SHARES}",
     )
     return OK
 

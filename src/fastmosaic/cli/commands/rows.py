@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import re
-import shutil
 import sys
 import textwrap
 from collections.abc import Iterator, Sequence
@@ -18,6 +17,7 @@ from ...convert.inputs import Input, open_input
 from ...query.where import parse
 from ..arguments import (
     Commands,
+    Parser,
     add_columns,
     add_command,
     add_json,
@@ -27,8 +27,9 @@ from ..arguments import (
     whole,
 )
 from ..exit import OK
-from ..output.cells import plain, texts
-from ..output.console import Column, Console, printable, width
+from ..output.aligned import Column
+from ..output.console import Console
+from ..output.values import json_values, printable, texts
 
 _HEAD_EXAMPLES: Final = (
     "head sales.mosaic",
@@ -43,33 +44,32 @@ _COUNT_EXAMPLES: Final = (
     """count --where "kind is null or kind in ('a', 'b')" 'data/*.mosaic'""",
 )
 _LANGUAGE: Final = """\
-A CONDITION is as in SQL: and, or, not, = != < <= > >=, is null, in (...), between ... and ...,
-like 'x%', ilike. Text is in single quotes, as are dates and times: day >= '2024-01-31'. A name
-that is no word is in double quotes: "a-b" > 1.
+A CONDITION uses SQL syntax: and, or, not, = != < <= > >=, is null, in (...), like 'x%', ilike,
+between ... and ... . Put text, dates and times in single quotes: day >= '2024-01-31'. Put names
+with special characters in double quotes: "a-b" > 1.
 """
 _NULL: Final = "null"
-_GAP: Final = 3  # between columns on a terminal
-_MAX_WIDTH: Final = 60  # of a value in a table
-_MAX_WIDTH_ACROSS: Final = 20  # where rows are across
-_MAX_COLUMNS: Final = 100  # of a table in a pipe
-_NUM_LINES_AROUND: Final = 7  # of a table on a terminal: its head, its foot, the prompt
+_MAX_WIDTH: Final = 60  # characters of a value in a table
+_MAX_WIDTH_TRANSPOSED: Final = 20  # characters of a value where every row is a column
+_MAX_COLUMNS: Final = 100  # columns side by side in a pipe
+_NUM_OTHER_LINES: Final = 7  # lines of a terminal that the table itself leaves to its surroundings
 _MIN_COLUMNS: Final = 10
-_NUM_VALUES: Final = 500_000  # that are Python objects at a time
+_NUM_VALUES: Final = 500_000  # values that are Python objects at the same time
 _NEEDS_QUOTES: Final = re.compile(r'[",\r\n]|^\s|\s$|^$')
 
 
 def add(commands: Commands) -> None:
-    """Let the command have these."""
+    """Register the `head`, `cat` and `count` commands."""
     head = _add(
         commands,
         "head",
-        "show the first rows",
-        "Show the first rows of files. If a terminal is too narrow for them, columns are down "
-        "and rows across; of very many columns, as many are shown as fit.",
+        "print the first rows",
+        "Print the first rows of files. If the columns do not fit side by side on a terminal, the "
+        "table is transposed: one line for each column, for as many columns as fit the terminal.",
         _HEAD_EXAMPLES,
     )
     head.add_argument(
-        "-n", "--rows", type=whole, default=10, metavar="N", help="how many rows; 10 by default"
+        "-n", "--rows", type=whole, default=10, metavar="N", help="number of rows (default: 10)"
     )
     add_columns(head)
     add_pager(head)
@@ -79,28 +79,28 @@ def add(commands: Commands) -> None:
         commands,
         "cat",
         "print rows as CSV or JSON lines",
-        "Print the rows of files as CSV, or as JSON lines with --json. In CSV, null is nothing, "
-        'text without a character is "", lists and maps are JSON, and bytes are hexadecimal.',
+        "Print the rows of files as CSV, or as JSON lines with --json. In CSV, null is an empty "
+        'value, empty text is "", lists and maps are JSON, and bytes are hexadecimal.',
         _CAT_EXAMPLES,
     )
-    cat.add_argument("--limit", type=whole, metavar="N", help="at most so many rows")
-    cat.add_argument("--no-header", action="store_true", help="no line of names")
+    cat.add_argument("--limit", type=whole, metavar="N", help="print at most N rows")
+    cat.add_argument("--no-header", action="store_true", help="do not print the column names")
     add_columns(cat)
     cat.set_defaults(run=_cat)
 
-    count = _add(
+    counter = _add(
         commands,
         "count",
         "count rows",
-        "Count the rows of files; without a condition, Mosaic files are not read for that.",
+        "Count the rows of files. Without a condition, only the metadata of Mosaic files is read.",
         _COUNT_EXAMPLES,
     )
-    count.set_defaults(run=_count)
+    counter.set_defaults(run=_count)
 
 
 def _add(
     commands: Commands, name: str, summary: str, description: str, examples: Sequence[str]
-) -> argparse.ArgumentParser:
+) -> Parser:
     description = textwrap.fill(description, 80)
     parser = add_command(commands, name, summary, description, examples, _LANGUAGE)
     add_paths(parser)
@@ -119,14 +119,13 @@ def _head(arguments: argparse.Namespace) -> int:
     names = source.names() if columns is None else columns
     shown = names
     if console.is_terminal and columns is None:
-        lines = shutil.get_terminal_size().lines - _NUM_LINES_AROUND
-        shown = names[: max(_MIN_COLUMNS, lines)]
+        shown = names[: max(_MIN_COLUMNS, console.height - _NUM_OTHER_LINES)]
     table = first_rows(source, arguments.rows, shown, arguments.where)
     if console.is_json:
-        columns_of_rows = [plain(column.combine_chunks()) for column in table.columns]
-        console.document(list(_records(table.column_names, columns_of_rows, table.num_rows)))
+        values = [json_values(column.combine_chunks()) for column in table.columns]
+        console.document(list(_records(table.column_names, values, table.num_rows)))
     elif not shown:
-        console.line(f"{table.num_rows} rows without columns")
+        console.line(f"{console.count(table.num_rows, 'row')} without columns")
     else:
         total = source.num_rows if arguments.where is None else None
         _show(console, table, len(names), total)
@@ -134,7 +133,7 @@ def _head(arguments: argparse.Namespace) -> int:
 
 
 def first_rows(source: Input, num_rows: int, columns: Sequence[str], where: str | None) -> pa.Table:
-    """The first rows that match; of Mosaic files, no more than is needed for them is read."""
+    """Return the first rows that match; of Mosaic files, only what they need is read."""
     if source.fileset is not None:
         condition = None if where is None else parse(where).expression(source.field)
         return source.fileset.head(num_rows, source.fileset.query(columns, condition))
@@ -149,93 +148,93 @@ def _limited(batches: Iterator[pa.RecordBatch], num_rows: int | None) -> Iterato
         if batch is None:
             return
         if left is not None:
-            # A batch without columns would get as many rows as are asked for.
+            # Slicing a batch without columns does not check its number of rows.
             batch = batch.slice(0, min(left, batch.num_rows))
             left -= batch.num_rows
         yield batch
 
 
 def _show(console: Console, table: pa.Table, num_columns: int, total: int | None) -> None:
-    """The rows as a table; or, if they are too wide for that, with columns down and rows across.
+    """Print the rows as a table, transposed if that is too wide.
 
-    There are `num_columns` to choose from, and `total` rows if that is known.
+    The files have `num_columns` columns, and `total` rows if that is known.
     """
-    names = list(map(printable, table.column_names))
-    down = [_cells(console, column.combine_chunks()) for column in table.columns]
+    columns = [_cells(console, column.combine_chunks()) for column in table.columns]
+    heads = [
+        Column(printable(field.name), right=_is_number(field.type), whole=_is_number(field.type))
+        for field in table.schema
+    ]
+    rows = list(zip(*columns, strict=True))
     if console.is_terminal:
-        is_wide = num_columns > len(names) or not _fits([names, *zip(*down, strict=True)])
+        is_wide = num_columns > len(heads) or not console.fits(heads, rows)
     else:
         is_wide = num_columns > _MAX_COLUMNS
     if is_wide:
-        _show_across(console, table.schema, down, num_columns, total)
-        return
-    heads = [
-        Column(name, right=_is_number(field.type))
-        for name, field in zip(names, table.schema, strict=True)
-    ]
-    console.table(heads, zip(*down, strict=True), footer=_of(table.num_rows, total, "row"))
+        _show_transposed(console, table.schema, columns, num_columns, total)
+    else:
+        console.table(heads, rows, footer=_of(console, table.num_rows, total, "row"))
 
 
-def _show_across(
+def _show_transposed(
     console: Console,
     schema: pa.Schema,
     columns: Sequence[Sequence[str]],
     num_columns: int,
     total: int | None,
 ) -> None:
-    num_rows = len(columns[0])
-    room = shutil.get_terminal_size().columns
-    longest = room * 2 // 5 if console.is_terminal else None
+    """Print a line for each column, with as many rows as fit the terminal."""
+    longest = console.width * 2 // 5 if console.is_terminal else 0
     lines = [
         [
-            _middle_cut(console, printable(field.name), longest),
-            *(_cut(console, cell, _MAX_WIDTH_ACROSS) for cell in (str(field.type), *cells)),
+            console.shortened(printable(field.name), longest, in_middle=True),
+            *(
+                _shortened(console, cell, _MAX_WIDTH_TRANSPOSED)
+                for cell in (str(field.type), *cells)
+            ),
         ]
         for field, cells in zip(schema, columns, strict=True)
     ]
+    num_rows = len(columns[0])
     if console.is_terminal:
-        num_rows = min(num_rows, 1 + room // len("row 1"))
-        while num_rows > 1 and not _fits(_across(lines, num_rows)):
+        num_rows = min(num_rows, 1 + console.width // len("row 1"))
+        while num_rows > 1 and not console.fits(*_transposed(lines, num_rows)):
             num_rows -= 1
-    heads, *shown = _across(lines, num_rows)
-    facts = f"{_of(num_rows, total, 'row')}, {_of(len(lines), num_columns, 'column')}"
-    hint = "-c chooses columns, cat and --json show whole rows"
+    heads, shown = _transposed(lines, num_rows)
+    facts = ", ".join(
+        (
+            _of(console, num_rows, total, "row"),
+            _of(console, len(lines), num_columns, "column"),
+        )
+    )
+    hint = "use -c to choose columns, cat or --json to print complete rows"
     console.table(heads, shown, footer=f"{facts}; {hint}")
 
 
-def _across(lines: Sequence[Sequence[str]], num_rows: int) -> list[Sequence[str]]:
-    """A line for each column, with so many rows, under heads."""
-    heads = ["column", "type", *(f"row {number + 1}" for number in range(num_rows))]
-    return [heads, *(line[: len(heads)] for line in lines)]
-
-
-def _fits(lines: Sequence[Sequence[str]]) -> bool:
-    """Whether lines of cells are not wider than the terminal."""
-    widths = [max(map(width, column)) for column in zip(*lines, strict=True)]
-    return sum(widths) + _GAP * (len(widths) - 1) <= shutil.get_terminal_size().columns
+def _transposed(
+    lines: Sequence[Sequence[str]], num_rows: int
+) -> tuple[list[str | Column], list[Sequence[str]]]:
+    """Return the headings and the lines of a table with the first `num_rows` rows."""
+    heads: list[str | Column] = [Column.name("column"), "type"]
+    heads += [f"row {number + 1}" for number in range(num_rows)]
+    return heads, [line[: len(heads)] for line in lines]
 
 
 def _cells(console: Console, array: pa.Array) -> list[str]:
-    return [_NULL if text is None else _cut(console, text, _MAX_WIDTH) for text in texts(array)]
+    return [
+        _NULL if text is None else _shortened(console, text, _MAX_WIDTH) for text in texts(array)
+    ]
 
 
-def _cut(console: Console, text: str, limit: int) -> str:
+def _shortened(console: Console, text: str, limit: int) -> str:
+    """Return a value of at most `limit` characters, also in a pipe: `cat` prints whole values."""
     text = printable(text[: limit + 1])
     return text if len(text) <= limit else text[: limit - 1] + console.ellipsis
 
 
-def _middle_cut(console: Console, name: str, limit: int | None) -> str:
-    """A name without its middle if it is long: beginnings and ends tell names apart."""
-    if limit is None or len(name) <= limit:
-        return name
-    half = (limit - len(console.ellipsis)) // 2
-    return name[:half] + console.ellipsis + name[-half:]
-
-
-def _of(count: int, total: int | None, what: str) -> str:
-    if total is None or total == count:
-        return f"{count:,} {what}{'' if count == 1 else 's'}"
-    return f"{count:,} of {total:,} {what}s"
+def _of(console: Console, number: int, total: int | None, noun: str) -> str:
+    if total is None or total == number:
+        return console.count(number, noun)
+    return f"{number:,} of {console.count(total, noun)}"
 
 
 def _is_number(type: pa.DataType) -> bool:
@@ -257,7 +256,7 @@ def _cat(arguments: argparse.Namespace) -> int:
         lines = _csv_lines(names, _limited(batches, arguments.limit), not arguments.no_header)
     clean = printable if sys.stdout.isatty() else str
     for line in lines:
-        # In UTF-8, whatever the locale is: this is a file.
+        # In UTF-8 whatever the locale: the output is data.
         sys.stdout.buffer.write(clean(line).encode() + b"\n")
     return OK
 
@@ -265,7 +264,7 @@ def _cat(arguments: argparse.Namespace) -> int:
 def _csv_lines(
     names: Sequence[str], batches: Iterator[pa.RecordBatch], header: bool
 ) -> Iterator[str]:
-    """Lines of CSV; null is nothing, and text without a character is in quotes."""
+    """Yield lines of CSV; null is an empty value and empty text is quoted."""
     if header and names:
         yield ",".join(map(_quoted, names))
     for batch in _small(batches):
@@ -286,7 +285,7 @@ def _quoted(text: str) -> str:
 
 def _json_lines(names: Sequence[str], batches: Iterator[pa.RecordBatch]) -> Iterator[str]:
     for batch in _small(batches):
-        columns = [plain(column) for column in batch.columns]
+        columns = [json_values(column) for column in batch.columns]
         for record in _records(names, columns, batch.num_rows):
             yield json.dumps(record, ensure_ascii=False)
 
@@ -299,7 +298,7 @@ def _records(
 
 
 def _small(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Batches of so few rows that their values can be Python objects, even of a wide table."""
+    """Split batches so that the values of each can be Python objects, even in a wide table."""
     for batch in batches:
         step = max(1, _NUM_VALUES // max(1, batch.num_columns))
         for start in range(0, batch.num_rows, step):

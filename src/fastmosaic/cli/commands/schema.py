@@ -1,4 +1,4 @@
-"""schema: the columns of files, also if there are a hundred thousand."""
+"""schema: the columns of files."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from ...convert.inputs import Input, open_input
 from ..arguments import Commands, add_columns, add_command, add_json, add_pager, add_paths, whole
 from ..columns import Entry, entries_of, measure
 from ..exit import NO, OK
-from ..output.console import Column, Console
-from ..output.prefixes import Group, grouped
+from ..output.aligned import Column
+from ..output.console import Console
+from ..prefixes import Group, grouped
 
-# More columns than this are summed up on a terminal, unless it was said which ones are wanted.
-_MAX_LISTED: Final = 200
+_MAX_LISTED: Final = 200  # more columns are summarized on a terminal
 _MAX_EXAMPLES: Final = 3
 _MAX_EXAMPLE: Final = 24  # characters of each
 
 _Some = TypeVar("_Some")
 
 _DESCRIPTION = """\
-Print the columns of files: position, type and name; of Mosaic files also their bytes.
+Print the columns of files: position, type and name.
 
-In a pipe there is a line for each column. On a terminal, more than 200 columns are summed up by
-the words that their names begin with, unless it is said which ones are wanted. The columns of
-several files are the union of theirs: it is shown how many files have a column that others lack,
-and where types do not fit together. Exit status: 1 if no column is as asked for.
+In a pipe, there is one line for each column. On a terminal, more than 200 columns are summarized
+by the words their names start with, unless options choose columns. If files have different
+schemas, the result is their union, with the number of files that contain a column and with types
+that have no common type. The exit status is 1 if no column matches.
 """
 
 _EXAMPLES = (
@@ -42,50 +42,51 @@ _EXAMPLES = (
 
 
 def add(commands: Commands) -> None:
-    """Let the command have `schema`."""
+    """Register the `schema` command."""
     parser = add_command(
-        commands, "schema", "the columns: names, types, sizes", _DESCRIPTION, _EXAMPLES
+        commands, "schema", "print columns: names, types, sizes", _DESCRIPTION, _EXAMPLES
     )
     add_paths(parser)
-    which = parser.add_argument_group("which columns")
+    which = parser.add_argument_group("choosing columns")
     add_columns(which)
     which.add_argument(
-        "-g", "--grep", type=_regex, metavar="REGEX", help="those whose names match somewhere"
+        "-g", "--grep", type=_regex, metavar="REGEX", help="columns whose names match"
     )
     which.add_argument(
-        "-i", "--ignore-case", action="store_true", help="let --grep ignore the case of letters"
+        "-i", "--ignore-case", action="store_true", help="let --grep ignore upper and lower case"
     )
-    which.add_argument("--limit", type=whole, metavar="N", help="the first N of them")
-    order = parser.add_argument_group("in which order")
+    which.add_argument("--limit", type=whole, metavar="N", help="only the first N")
+    order = parser.add_argument_group("order")
     order.add_argument(
         "--sort",
         choices=("position", "name", "size"),
-        help="size: the largest first; it reads a part of the files",
+        help="sort columns; by size, the largest first (this reads a part of the files)",
     )
-    order.add_argument("--reverse", action="store_true", help="the other way round")
-    form = parser.add_argument_group("in which form")
+    order.add_argument("--reverse", action="store_true", help="reverse the order")
+    form = parser.add_argument_group("output")
     forms = form.add_mutually_exclusive_group()
-    forms.add_argument("--list", action="store_true", help="a line for each column")
-    forms.add_argument("--summary", action="store_true", help="a line for names that begin alike")
-    forms.add_argument("--types", action="store_true", help="a line for each type")
+    forms.add_argument("--list", action="store_true", help="one line for each column")
+    forms.add_argument(
+        "--summary", action="store_true", help="one line for names that start with the same words"
+    )
+    forms.add_argument("--types", action="store_true", help="one line for each type")
     form.add_argument(
-        "--sizes", action="store_true", help="show bytes in the file; it reads a part of it"
+        "--sizes", action="store_true", help="print sizes in bytes (this reads a part of the files)"
     )
     add_pager(form)
     add_json(form)
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=_run)
 
 
 def _regex(text: str) -> str:
     try:
         re.compile(text)
     except re.error as error:
-        raise argparse.ArgumentTypeError(f"{text!r} is no regular expression: {error}") from error
+        raise argparse.ArgumentTypeError(f"invalid regular expression {text!r}: {error}") from error
     return text
 
 
-def run(arguments: argparse.Namespace) -> int:
-    """Print the columns in the form that was asked for."""
+def _run(arguments: argparse.Namespace) -> int:
     console = Console(arguments)
     files = open_input(arguments.paths)
     entries = entries_of(files)
@@ -104,8 +105,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _is_too_long(entries: Sequence[Entry], arguments: argparse.Namespace) -> bool:
-    said = (arguments.columns, arguments.grep, arguments.sort, arguments.limit)
-    return len(entries) > _MAX_LISTED and not arguments.list and said == (None,) * len(said)
+    choices = (arguments.columns, arguments.grep, arguments.sort, arguments.limit)
+    is_chosen = any(choice is not None for choice in choices)
+    return len(entries) > _MAX_LISTED and not arguments.list and not is_chosen
 
 
 def _chosen(entries: list[Entry], files: Input, arguments: argparse.Namespace) -> list[Entry]:
@@ -120,11 +122,11 @@ def _chosen(entries: list[Entry], files: Input, arguments: argparse.Namespace) -
     return entries
 
 
-# ---- what is printed
+# ---- output
 
 
 class _Answer:
-    """The columns in the form that was asked for."""
+    """Prints the columns in one of three forms."""
 
     def __init__(
         self, console: Console, files: Input, num_columns: int, arguments: argparse.Namespace
@@ -148,10 +150,10 @@ class _Answer:
             return
         with_sizes = _has_sizes(entries)
         columns = [
-            Column("#", right=True),
-            *([Column("size", right=True)] if with_sizes else []),
+            Column.number("#"),
+            *([Column.number("size")] if with_sizes else []),
             Column("type"),
-            Column("name"),
+            Column.name("name"),
         ]
         rows = [
             [
@@ -191,9 +193,9 @@ class _Answer:
         ]
         columns = [
             *_measures(entries),
-            *([Column("share")] * self._is_for_people),
+            *([Column("share", whole=True)] * self._is_for_people),
             Column("type"),
-            Column("for example", crop=True),
+            Column.name("example"),
         ]
         self._console.table(columns, rows, footer=self._footer(entries, len(shown), "type"))
 
@@ -210,10 +212,10 @@ class _Answer:
             [*self._measures(line), line.name, self._types_of(line), self._varying(line)]
             for line in shown
         ]
-        columns = [*_measures(entries), Column("names"), Column("types"), Column("with", crop=True)]
+        columns = [*_measures(entries), Column.name("names"), Column("types"), Column("with")]
         footer = self._footer(entries, len(shown), "group")
         self._console.table(
-            columns, rows, footer=f"{footer}; --list shows all of them, -c and --grep some"
+            columns, rows, footer=f"{footer}; use --list to print all, -c or --grep to choose"
         )
 
     @property
@@ -249,7 +251,7 @@ class _Answer:
         return f"{most}, {cell(rest)} others" if rest else most
 
     def _varying(self, line: _Line) -> str:
-        """What makes the names of a group different, as far as there is room."""
+        """Return the different parts of the first few names of a group."""
         assert line.group is not None
         if len(line.members) == 1:
             return ""
@@ -263,14 +265,14 @@ class _Answer:
     def _footer(self, entries: Sequence[Entry], num_shown: int, what: str = "") -> str:
         cell = self._console.cell
         num_files, num_rows = len(self._files.files), self._files.num_rows
-        total = _counted(cell, len(entries), "column")
+        total = self._console.count(len(entries), "column")
         if len(entries) < self._num_columns:
             total = f"{cell(len(entries))} of {cell(self._num_columns)} columns"
         if what:
-            total += f" in {_counted(cell, num_shown, what)}"
+            total += f" in {self._console.count(num_shown, what)}"
         elif num_shown < len(entries):
             total = f"{cell(num_shown)} of {total}"
-        rows = "" if num_rows is None else f", {_counted(cell, num_rows, 'row')}"
+        rows = "" if num_rows is None else f", {self._console.count(num_rows, 'row')}"
         files = f", {cell(num_files)} files" if num_files > 1 else ""
         return f"{total}{rows}{files}"
 
@@ -288,7 +290,7 @@ class _Answer:
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """Columns that share a line."""
+    """Columns that are summarized in one line."""
 
     name: str
     members: list[Entry]
@@ -320,13 +322,8 @@ def _name_of(group: Group, members: Sequence[Entry]) -> str:
     return f"other {group.pattern}" if group.fixed else "others"
 
 
-def _counted(cell: Callable[[int], str], count: int, what: str) -> str:
-    return f"{cell(count)} {what}{'' if count == 1 else 's'}"
-
-
 def _measures(entries: Sequence[Entry]) -> list[Column]:
-    count = Column("columns", right=True)
-    return [count, Column("size", right=True)] if _has_sizes(entries) else [count]
+    return [Column.number("columns"), *([Column.number("size")] if _has_sizes(entries) else [])]
 
 
 def _has_sizes(entries: Iterable[Entry]) -> bool:

@@ -1,4 +1,4 @@
-"""stats: what the columns hold, and how they are stored."""
+"""stats: the content of columns, and how they are stored."""
 
 from __future__ import annotations
 
@@ -10,17 +10,23 @@ from typing import Any, Final
 import pyarrow as pa
 
 from ...convert.inputs import matching
+from ...dataset.discovery import discover
 from ...dataset.fileset import FileSet
-from ...dataset.profile import DISTINCT_EXACT, ColumnProfile, Profiler, conclude, from_text
+from ...dataset.profile import DISTINCT_EXACT, ColumnProfile, Profiler, conclude
+from ...errors import CorruptFileError
 from ...file.stored import Encoding
 from ..arguments import Commands, add_columns, positive
 from ..exit import OK
-from ..files import add_file_command
-from ..output.console import Column, Console
+from ..files import add_file_command, as_given, check_mosaic
+from ..output.aligned import Column
+from ..output.console import Console
+from ..output.values import parsed
 
 _DESCRIPTION: Final = f"""\
-What the columns of Mosaic files hold, and how they are stored. All values are read, row group by
-row group. Up to {DISTINCT_EXACT} distinct values are counted, more are estimated: the error is about 6 %."""
+Print the encoding, size, nulls, distinct values, minimum and maximum of columns in Mosaic files.
+
+All values are read. Up to {DISTINCT_EXACT} distinct values are counted exactly; larger numbers are estimated,
+with an error of about 6 %."""
 
 _SORTS: Final[dict[str, Callable[[ColumnProfile], Any]]] = {
     "name": lambda one: one.column,
@@ -32,11 +38,11 @@ _MAX_BOUND: Final = 20  # characters of a minimum or maximum on a terminal
 
 
 def add(commands: Commands) -> None:
-    """Let the command have `stats`."""
+    """Register the `stats` command."""
     parser = add_file_command(
         commands,
         "stats",
-        "encoding, bytes, nulls, distinct values and bounds of columns",
+        "print nulls, distinct values, bounds and sizes of columns",
         _DESCRIPTION,
         ["stats sales.mosaic", "stats warehouse -c 'sensor_temp_*' --sort nulls --limit 20"],
     )
@@ -45,7 +51,7 @@ def add(commands: Commands) -> None:
         "--sort",
         choices=("position", *_SORTS),
         default="position",
-        help="by default as in the file; numbers sort from the largest down",
+        help="order of columns (default: position); numbers from largest to smallest",
     )
     parser.add_argument("--limit", type=positive, metavar="N", help="only the first N")
     parser.set_defaults(run=_stats)
@@ -53,8 +59,7 @@ def add(commands: Commands) -> None:
 
 def _stats(arguments: argparse.Namespace) -> int:
     console = Console(arguments)
-    paths = arguments.paths
-    files = FileSet(paths[0] if len(paths) == 1 else paths)
+    files = _opened(as_given(arguments.paths))
     keys = set(files.partitions.names)
     names = [name for name in files.columns.names() if name not in keys]
     chosen = names if arguments.columns is None else matching(arguments.columns, names)
@@ -73,11 +78,10 @@ def _stats(arguments: argparse.Namespace) -> int:
             }
         )
         return OK
-    numbers = ("bytes", "nulls", "distinct")
     console.table(
         [
-            *("column", "type", "encoding"),
-            *(Column(name, True) for name in numbers),
+            *(Column.name("column"), "type", "encoding"),
+            *map(Column.number, ("bytes", "nulls", "distinct")),
             *("min", "max"),
         ],
         [
@@ -88,15 +92,22 @@ def _stats(arguments: argparse.Namespace) -> int:
                 console.size(one.bytes),
                 one.nulls,
                 _distinct(console, one.distinct),
-                _bound(console, one.min),
-                _bound(console, one.max),
+                *(console.shortened(bound or "", _MAX_BOUND) for bound in (one.min, one.max)),
             )
             for one in shown
         ],
-        footer=f"{len(profiles):,} columns of {num_rows:,} rows take "
-        f"{console.size(sum(one.bytes for one in profiles))}.",
+        footer=f"{len(profiles):,} columns, {num_rows:,} rows, "
+        f"{console.size(sum(one.bytes for one in profiles))}",
     )
     return OK
+
+
+def _opened(paths: str | list[str]) -> FileSet:
+    try:
+        return FileSet(paths)
+    except CorruptFileError:
+        check_mosaic(discover(paths))
+        raise
 
 
 def _measured(console: Console, files: FileSet, schema: pa.Schema) -> list[ColumnProfile]:
@@ -105,7 +116,7 @@ def _measured(console: Console, files: FileSet, schema: pa.Schema) -> list[Colum
         (file, group) for file in files.files for group in range(file.metadata.num_row_groups)
     ]
     total = sum(file.metadata.bytes_of(group) for file, group in groups)
-    with console.progress("measuring", total) as advance:
+    with console.progress("reading", total) as advance:
         for file, group in groups:
             profiler.add(file, group, use_threads=True)
             advance(file.metadata.bytes_of(group))
@@ -113,7 +124,7 @@ def _measured(console: Console, files: FileSet, schema: pa.Schema) -> list[Colum
 
 
 def _pages(one: ColumnProfile) -> dict[str, int]:
-    """How many pages there are of each encoding."""
+    """Count the pages by encoding."""
     return {str(name): count for name in Encoding if (count := getattr(one, name))}
 
 
@@ -129,16 +140,10 @@ def _distinct(console: Console, number: int | None) -> str:
     return f"~{number:,}" if is_estimate else console.cell(number)
 
 
-def _bound(console: Console, text: str | None) -> str | None:
-    if text is None or not console.is_terminal or len(text) <= _MAX_BOUND:
-        return text
-    return f"{text[: _MAX_BOUND - 3]}..."
-
-
 def _to_dict(one: ColumnProfile, arrow: pa.DataType) -> dict[str, Any]:
     values = asdict(one)
     for name in Encoding:
         del values[name]
-    values["min"], values["max"] = (from_text(text, arrow) for text in (one.min, one.max))
+    values["min"], values["max"] = (parsed(text, arrow) for text in (one.min, one.max))
     values["is_estimate"] = one.distinct is not None and one.distinct > DISTINCT_EXACT
     return {**values, "pages": _pages(one)}

@@ -1,4 +1,4 @@
-"""meta, footer and buckets: how files are built."""
+"""meta, footer and buckets: the structure of files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from ...storage.source import Source
 from ..arguments import Commands
 from ..exit import OK
 from ..files import Names, add_file_command, add_row_group, find_files, opened, row_groups
-from ..output.console import Column, Console
+from ..output.aligned import Column
+from ..output.console import Console
 
 _FOOTER_FIELDS: Final = (
     ("index_offset", 8),
@@ -32,16 +33,16 @@ _FOOTER_FIELDS: Final = (
     ("magic", 4),
 )
 _MAX_LISTED: Final = 10  # names in a line
-_MAX_NAME: Final = 20  # characters of one that is beside others on a terminal
 
 
 def add(commands: Commands) -> None:
-    """Let the command have those for the parts of files."""
+    """Register the `meta`, `footer` and `buckets` commands."""
     parser = add_file_command(
         commands,
         "meta",
-        "rows, sizes, writer, checksums and row groups of files",
-        "What Mosaic files say of themselves: of one its row groups too, of many a line for each.",
+        "print rows, sizes, writer, checksums and row groups",
+        "Print the metadata of Mosaic files: details and row groups of a single file, or one line for\n"
+        "each of several files.",
         ["meta sales.mosaic", "meta warehouse --json"],
     )
     parser.set_defaults(run=_meta)
@@ -49,8 +50,8 @@ def add(commands: Commands) -> None:
     parser = add_file_command(
         commands,
         "footer",
-        "the last 32 bytes of files, and the annex",
-        "The fields of the footer with their bytes, and the sections of the annex.",
+        "print the footer (last 32 bytes) and the annex",
+        "Print the fields of the footer with their bytes, and the sections of the annex.",
         ["footer sales.mosaic"],
     )
     parser.set_defaults(run=_footer)
@@ -58,8 +59,8 @@ def add(commands: Commands) -> None:
     parser = add_file_command(
         commands,
         "buckets",
-        "where the buckets of columns are, and how they are laid out",
-        "The buckets of each row group: where they are, their sizes, layouts and columns.",
+        "print offsets, sizes and layouts of buckets",
+        "Print the buckets of each row group: offset, size, layout and columns.",
         ["buckets sales.mosaic", "buckets sales.mosaic --row-group 0"],
     )
     add_row_group(parser)
@@ -71,7 +72,7 @@ def add(commands: Commands) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Summary:
-    """What there is to say of a file as a whole."""
+    """The metadata of a file."""
 
     file: File
     has_frame_checksums: bool
@@ -83,8 +84,8 @@ class _Summary:
         footer = file.metadata.footer
         if footer.compression == Compression.NONE:
             return cls(file, False)
-        # A writer gives all its frames a checksum or none; that of the schema is always there.
-        start = footer.schema_offset + 4  # the length comes first
+        # Either all frames of a file have checksums or none; the schema block is always a frame.
+        start = footer.schema_offset + 4  # after its length
         with opened(file) as source:
             frame = source.read_at(start, footer.index_offset - start)
         return cls(file, zstandard.get_frame_parameters(frame).has_checksum)
@@ -98,7 +99,7 @@ class _Summary:
         ]
 
     def statistics(self) -> list[str]:
-        """The columns that have statistics in some row group."""
+        """Return the columns that have statistics in some row group."""
         metadata = self.file.metadata
         positions = {
             statistic.position
@@ -163,7 +164,7 @@ def _meta(arguments: argparse.Namespace) -> int:
         names = Names(console, files)
         numbers = ("rows", "columns", "row groups", "buckets", "size")
         console.table(
-            [*names.head(), *(Column(title, True) for title in numbers), "compression", "writer"],
+            [*names.head(), *map(Column.number, numbers), "codec", "writer"],
             [
                 [
                     *names.cell(one["file"]),
@@ -197,7 +198,7 @@ def _print_file(console: Console, one: dict[str, Any]) -> None:
         ("buckets", one["buckets"]),
         ("compression", one["compression"]),
         ("version", one["version"]),
-        ("writer", one["writer"] or "not known"),
+        ("writer", one["writer"] or "unknown"),
         ("data", console.size(one["data_bytes"])),
         ("schema block", console.size(one["schema_bytes"])),
         ("row group index", console.size(one["index_bytes"])),
@@ -212,7 +213,7 @@ def _print_file(console: Console, one: dict[str, Any]) -> None:
             console.line()
             numbers = ("row group", "rows", "bytes", "paged", "monolithic")
             console.table(
-                [Column(title, True) for title in numbers],
+                list(map(Column.number, numbers)),
                 [
                     (i, group["rows"], console.size(group["bytes"]), *list(group.values())[2:])
                     for i, group in enumerate(groups)
@@ -244,7 +245,13 @@ def _footer(arguments: argparse.Namespace) -> int:
         if len(documents) > 1:
             console.line(f"{chr(10) if number else ''}{one['file']}")
         console.table(
-            [Column("offset", True), Column("size", True), "field", "bytes", "value"],
+            [
+                Column.number("offset"),
+                Column.number("size"),
+                "field",
+                Column("bytes", whole=True),
+                "value",
+            ],
             [
                 (field["offset"], field["size"], field["field"], field["hex"], field["text"])
                 for field in one["fields"]
@@ -253,18 +260,11 @@ def _footer(arguments: argparse.Namespace) -> int:
         )
         annex = one["annex"]
         if annex is None:
-            console.line("There is no annex.")
+            console.line("no annex")
             continue
-        if not console.is_terminal:
-            console.line()
+        console.line()
         console.table(
-            [
-                Column("offset", True),
-                Column("size", True),
-                Column("kind", True),
-                "section",
-                "value",
-            ],
+            [*map(Column.number, ("offset", "size", "kind")), "section", "value"],
             [
                 (part["offset"], part["size"], part["kind"], part["section"], part["text"])
                 for part in annex["sections"]
@@ -354,28 +354,21 @@ def _buckets(arguments: argparse.Namespace) -> int:
         console.document(records)
         return OK
     names = Names(console, files)
-    titles = ("row group", "bucket", "offset", "bytes", "uncompressed", "layout", "columns")
+    keys = ("row_group", "bucket", "offset", "bytes", "uncompressed", "layout", "columns")
+    titles = ("row group", "bucket", "offset", "bytes", "raw bytes", "layout", "columns")
     console.table(
-        # A layout is no number, but like one it shall not be folded.
-        [*names.head(), *(Column(title, True) for title in titles), "first", "last"],
+        [*names.head(), *map(Column.number, titles), Column.name("first"), Column.name("last")],
         [
             [
                 *names.cell(one["file"]),
-                *(one[title.replace(" ", "_")] for title in titles),
-                *(_cropped(console, one[end]) for end in ("first", "last")),
+                *(one[key] for key in (*keys, "first", "last")),
             ]
             for one in records
         ],
         title=names.title,
-        footer="The uncompressed bytes of a paged bucket are those of its pages.",
+        footer="Raw bytes are before compression; in a paged bucket, the sum of its pages.",
     )
     return OK
-
-
-def _cropped(console: Console, name: str | None) -> str | None:
-    if name is None or not console.is_terminal or len(name) <= _MAX_NAME:
-        return name
-    return f"{name[: _MAX_NAME - 3]}..."
 
 
 def _bucket_records(file: File, row_group: int | None) -> Iterator[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""verify: whether files are what their writers wrote."""
+"""verify: check files for damage."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ from ...dataset.discovery import Found, discover
 from ...file.verify import VerifyReport, verify
 from ..arguments import Commands, add_command, add_json, add_paths
 from ..exit import ERROR, NO, OK, complain, message_of
+from ..files import other_format
 from ..output.console import Console
 
-_MAX_SHOWN: Final = 10  # problems of a file: a damaged index may give one for each column
+_MAX_SHOWN: Final = 10  # problems of a file: a damaged index may cause one for each column
 
 _DESCRIPTION = """\
-Check Mosaic files: structure, checksums, values and statistics. All of a file is read and decoded.
+Check Mosaic files for damage: structure, checksums, values and statistics. Files are read and
+decoded completely.
 
-What is no Mosaic file counts as damaged. Exit status: 0 if all files are sound, 1 if one is
-damaged, 2 if one cannot be read at all.
+Exit status: 0 if all files are undamaged, 1 if a file is damaged, 2 if a file could not be checked.
 """
 
 _EXAMPLES = ("verify sales.mosaic", "verify -v --shallow warehouse 'archive/*.mosaic'")
@@ -28,7 +29,7 @@ _EXAMPLES = ("verify sales.mosaic", "verify -v --shallow warehouse 'archive/*.mo
 
 @dataclass(frozen=True, slots=True)
 class _Result:
-    """What became of a file: a report, or the error because of which there is none."""
+    """The report on a file, or the error that prevented one."""
 
     name: str
     report: VerifyReport | None = None
@@ -49,24 +50,23 @@ class _Result:
 
 
 def add(commands: Commands) -> None:
-    """Let the command have `verify`."""
-    parser = add_command(commands, "verify", "whether files are undamaged", _DESCRIPTION, _EXAMPLES)
+    """Register the `verify` command."""
+    parser = add_command(commands, "verify", "check files for damage", _DESCRIPTION, _EXAMPLES)
     add_paths(parser)
     parser.add_argument(
-        "--shallow", action="store_true", help="read only what files say of themselves at their end"
+        "--shallow", action="store_true", help="check the metadata only, not the data"
     )
     parser.add_argument(
         "-v",
         "--verbose",
         action="store_true",
-        help="print all problems, what was checked, and what the file gives no means to check",
+        help="print all problems, what was checked, and what could not be checked",
     )
     add_json(parser)
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=_run)
 
 
-def run(arguments: argparse.Namespace) -> int:
-    """Check the files one after another; the worst that was found."""
+def _run(arguments: argparse.Namespace) -> int:
     console = Console(arguments)
     places = list(_places(arguments.paths))
     total = sum(_size(place) for place in places if isinstance(place, Found))
@@ -75,7 +75,7 @@ def run(arguments: argparse.Namespace) -> int:
         for place in places:
             result = place if isinstance(place, _Result) else _check(place, arguments, advance)
             results.append(result)
-            # On a terminal the bar is in the way.
+            # On a terminal, the lines would end up inside of the progress bar.
             if not (console.is_json or console.is_terminal):
                 _print(console, result, arguments.verbose)
     if console.is_json:
@@ -89,15 +89,17 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _places(paths: Sequence[str]) -> Iterator[Found | _Result]:
-    """The files, each once; where there is none, the error."""
+    """Yield every file once, or the error if a path has none."""
     seen = set()
     for path in paths:
         try:
             for found in discover(path, partitioned=False):
                 key = os.path.abspath(found.path) if found.filesystem is None else found.path
-                if key not in seen:
-                    seen.add(key)
-                    yield found
+                if key in seen:
+                    continue
+                seen.add(key)
+                problem = other_format(found)
+                yield found if problem is None else _Result(found.name, error=problem)
         except (OSError, ValueError) as error:
             yield _Result(path, error=message_of(error))
 
@@ -121,7 +123,7 @@ def _check(found: Found, arguments: argparse.Namespace, advance: Callable[[int],
 def _print(console: Console, result: _Result, verbose: bool) -> None:
     report = result.report
     if report is None:
-        # Most errors name the file themselves.
+        # Most messages contain the name of the file.
         named = result.error if result.name in result.error else f"{result.name}: {result.error}"
         complain(named)
         return
@@ -135,18 +137,18 @@ def _print(console: Console, result: _Result, verbose: bool) -> None:
     for problem in report.problems if verbose else report.problems[:_MAX_SHOWN]:
         console.line(f"  {problem}")
     if count > _MAX_SHOWN and not verbose:
-        console.line(f"  and {console.cell(count - _MAX_SHOWN)} more, which -v prints")
+        console.line(f"  and {console.cell(count - _MAX_SHOWN)} more; use -v to print all")
     if verbose:
         for text in report.checked:
             console.line(f"  checked: {text}")
         for text in report.unverified:
-            console.line(f"  not verified: {text}")
+            console.line(f"  not checked: {text}")
 
 
 def _summary(results: Sequence[_Result]) -> str:
     statuses = [result.status for result in results]
     counts = (
-        (statuses.count(OK), "sound"),
+        (statuses.count(OK), "ok"),
         (statuses.count(NO), "damaged"),
         (statuses.count(ERROR), "not checked"),
     )

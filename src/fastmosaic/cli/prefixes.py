@@ -1,8 +1,8 @@
-"""Thousands of names as a few groups: those that begin, or end, with the same words.
+"""Grouping thousands of names by common prefixes or suffixes.
 
-Names are taken apart where people do: at separators, between letters and digits, where small
-letters end. A group is divided by the next word as long as it holds a good part of all names and
-the parts are neither too many nor too small; what is in no part stays together as the rest.
+Names are split into words at separators, between letters and digits, and where lower case letters
+end. A group is divided by the next word as long as it contains a good part of all names and the
+parts are neither too many nor too small. Names that are in no part remain together as the rest.
 """
 
 from __future__ import annotations
@@ -16,19 +16,20 @@ from typing import Final
 _LETTERS: Final = r"\d+|[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[^\W\d_]+"  # 12, HTTP, Server or server, über
 _WORD: Final = re.compile(rf"{_LETTERS}|[\W_]+")
 _STEP: Final = re.compile(rf"[\W_]*(?:{_LETTERS})?[\W_]*")
-_MIN_SHARE: Final = 0.1  # of all names, in a group that is worth dividing
-_MIN_COVERED: Final = 0.25  # of its names, in parts that are large enough
+_MIN_SHARE: Final = 0.1  # smaller groups are not divided; a share of all names
+_MIN_COVERED: Final = 0.25  # share of the names of a group that its parts must contain
 _MAX_GROUPS: Final = 100
-_MAX_SMALL: Final = 200  # a part is too small if more than this many of it would be needed
+_MAX_SMALL: Final = 200  # a part must contain at least 1 of every 200 names
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Names that have something in common, by their indices.
+    """Names that start or end with the same text.
 
-    fixed      what all of them begin with, or end with
-    at_end     which of both it is
-    is_rest    whether there are other groups of names that have the same in common
+    fixed      the common text
+    at_end     whether the names end with it
+    is_rest    whether some names with this text are in groups of their own
+    members    indices of the names
     """
 
     fixed: str
@@ -38,16 +39,16 @@ class Group:
 
     @property
     def pattern(self) -> str:
-        """A glob for its names, but for the rest also for those of other groups."""
+        """A glob that matches the names; the pattern of a rest also matches other groups."""
         return f"*{self.fixed}" if self.at_end else f"{self.fixed}*"
 
     def varying(self, name: str) -> str:
-        """The part of a name that is its own."""
+        """Return the part of `name` that differs within the group."""
         return name.removesuffix(self.fixed) if self.at_end else name.removeprefix(self.fixed)
 
 
 def grouped(names: Sequence[str]) -> list[Group]:
-    """All names in groups, by common prefixes; by suffixes if only these tell names apart."""
+    """Group names by common prefixes, or by suffixes if prefixes do not divide them."""
     words = [_WORD.findall(name) for name in names]
     by_prefix = _divided(words, at_end=False)
     if len(by_prefix) > 1:
@@ -57,11 +58,11 @@ def grouped(names: Sequence[str]) -> list[Group]:
 
 
 def next_words(prefix: str, names: Sequence[str]) -> list[str]:
-    """What may come next in names that begin with `prefix`: as many words as tell them apart."""
+    """Return the possible continuations of `prefix`, up to the first word in which names differ."""
     ends = [len(prefix)] * len(names)
     while True:
         further = [
-            _STEP.match(name, end).end()  # type: ignore[union-attr]  # it matches also nothing
+            _STEP.match(name, end).end()  # type: ignore[union-attr]  # it matches the empty string
             for name, end in zip(names, ends, strict=True)
         ]
         ways = dict.fromkeys(name[:end] for name, end in zip(names, further, strict=True))
@@ -99,7 +100,7 @@ def _divided(words: Sequence[Sequence[str]], at_end: bool) -> list[Group]:
 
 
 def _num_common(words: Sequence[Sequence[str]], members: Sequence[int], depth: int) -> int:
-    """How many words all members begin with, of which `depth` are known."""
+    """Count the words that all members start with; the first `depth` are known to be equal."""
     if not members:
         return 0
     first, *others = members

@@ -1,28 +1,49 @@
-"""Values of columns as JSON has them, and as texts."""
+"""Values as text and as JSON."""
 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from itertools import islice
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 from pyarrow import types
 
-from .console import to_json
+_UNITS: Final = ("B", "kB", "MB", "GB", "TB", "PB")
 
 
-def plain(array: pa.Array) -> list[Any]:
-    """Values as JSON has them; what it lacks is text.
+def to_json(value: Any) -> Any:
+    """Convert a Python value to one that JSON can represent.
 
-    Times are as in ISO 8601, with zone in UTC; bytes are hexadecimal digits; a map is an object.
+    Dates, times and decimals become text, bytes become hexadecimal digits, and NaN and the
+    infinities become `"NaN"`, `"Infinity"` and `"-Infinity"`.
+    """
+    if isinstance(value, dict):
+        return {str(key): to_json(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [to_json(one) for one in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}[str(value)]
+    if isinstance(value, bytes):
+        return value.hex()
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    return value.isoformat() if hasattr(value, "isoformat") else str(value)
+
+
+def json_values(array: pa.Array) -> list[Any]:
+    """Convert an Arrow array to values that JSON can represent.
+
+    Dates and times are written as in ISO 8601, in UTC if they have a time zone. Bytes become
+    hexadecimal digits and maps become objects.
     """
     type = array.type
     if isinstance(type, pa.BaseExtensionType):
-        return plain(array.storage)
+        return json_values(array.storage)
     if types.is_dictionary(type):
-        return plain(array.dictionary_decode())
+        return json_values(array.dictionary_decode())
     if types.is_map(type):
         return [None if pairs is None else _object(pairs) for pairs in _lists(array)]
     if types.is_struct(type):
@@ -36,19 +57,49 @@ def plain(array: pa.Array) -> list[Any]:
     if types.is_decimal(type):
         return [None if value is None else f"{value:f}" for value in array.to_pylist()]
     if types.is_duration(type):
-        array = array.cast(pa.int64())  # Python's have no nanoseconds
+        array = array.cast(pa.int64())  # Python's timedelta has no nanoseconds
     values = array.to_pylist()
     is_json = types.is_integer(type) or types.is_boolean(type) or types.is_string(type)
     return values if is_json else list(map(to_json, values))
 
 
 def texts(array: pa.Array) -> list[str | None]:
-    """Values as texts; lists and maps as JSON."""
+    """Convert an Arrow array to text; lists and maps become JSON."""
     if types.is_string(array.type):
         return array.to_pylist()
     if types.is_integer(array.type) or types.is_boolean(array.type):
         return array.cast(pa.string()).to_pylist()
-    return [_text(value) for value in plain(array)]
+    return [_text(value) for value in json_values(array)]
+
+
+def parsed(text: str | None, type: pa.DataType) -> bool | int | float | str | None:
+    """Convert the text of a number or boolean back to its JSON value; other text is unchanged."""
+    if text is None:
+        return None
+    if types.is_integer(type):
+        return int(text)
+    if types.is_floating(type):
+        return float(text)
+    return text == "true" if types.is_boolean(type) else text
+
+
+def printable(text: str) -> str:
+    """Escape control characters, which could otherwise take over a terminal."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+
+
+def human_size(num_bytes: int) -> str:
+    """Format a number of bytes with three digits and a unit: 3.40 MB."""
+    value = float(num_bytes)
+    for unit in _UNITS:
+        if value < 999.5 or unit == _UNITS[-1]:
+            break
+        value /= 1000
+    return (
+        f"{num_bytes} B" if unit == "B" else f"{value:.{max(0, 3 - len(f'{value:.0f}'))}f} {unit}"
+    )
 
 
 def _text(value: Any) -> str | None:
@@ -63,7 +114,7 @@ def _floats(array: pa.Array) -> list[Any]:
     import pyarrow.compute as pc
 
     if types.is_float32(array.type):
-        # The shortest text that stands for the number; as float64 it would be a longer one.
+        # The shortest text of a float32 is shorter than that of the same number as a float64.
         values = [text and float(text) for text in array.cast(pa.string()).to_pylist()]
     else:
         values = array.to_pylist()
@@ -72,14 +123,14 @@ def _floats(array: pa.Array) -> list[Any]:
 
 
 def _iso(array: pa.Array) -> list[str | None]:
-    """Times by Arrow: Python's have no nanoseconds, and no years beyond 9999."""
+    """Format times with Arrow: Python's have no nanoseconds, and no years after 9999."""
     import pyarrow.compute as pc
 
     type = array.type
     if types.is_timestamp(type) and type.tz is not None:
         array = array.cast(pa.timestamp(type.unit, "UTC"))
     written = pc.replace_substring_regex(array.cast(pa.string()), r"\.0+(Z?)$", r"\1")
-    # Not of a time that is too far away, for which Arrow has words.
+    # Arrow describes a time that is out of range in words, which this leaves alone.
     return pc.replace_substring_regex(written, r"^(-?\d+-\d\d-\d\d) ", r"\1T").to_pylist()
 
 
@@ -88,13 +139,13 @@ def _lists(array: pa.Array) -> list[Any]:
 
     if types.is_map(array.type):
         array = array.cast(pa.list_(array.type.field(0)))
-    values = iter(plain(array.flatten()))
+    values = iter(json_values(array.flatten()))
     lengths = pc.list_value_length(array).to_pylist()
     return [None if length is None else list(islice(values, length)) for length in lengths]
 
 
 def _object(entries: Sequence[dict[str, Any]]) -> Any:
-    """A map, with keys as texts; one in which a key is there twice stays a list of pairs."""
+    """Convert a map to an object, or to a list of pairs if a key occurs twice."""
     pairs = [tuple(entry.values()) for entry in entries]
     found = {str(_text(key)): value for key, value in pairs}
     return found if len(found) == len(pairs) else [list(pair) for pair in pairs]
@@ -102,7 +153,7 @@ def _object(entries: Sequence[dict[str, Any]]) -> Any:
 
 def _structs(array: pa.Array) -> list[Any]:
     names = [field.name for field in array.type]
-    columns = [plain(column) for column in array.flatten()]
+    columns = [json_values(column) for column in array.flatten()]
     rows = zip(*columns, strict=True) if columns else [()] * len(array)
     return [
         dict(zip(names, row, strict=True)) if is_valid else None
