@@ -1,5 +1,6 @@
-# Every target sets up what it needs: a virtual environment, the dependencies, the kernels.
-PYTHON ?= python3
+# Every target sets up what it needs: system packages, a virtual environment, the kernels.
+# `make PYTHON=python3.13 …` chooses the interpreter; by default it is the first suitable one.
+PYTHON ?=
 VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := pyproject.toml $(wildcard src/fastmosaic/format/*.pyx src/fastmosaic/format/*.pxd)
@@ -8,10 +9,7 @@ SOURCES := pyproject.toml $(wildcard src/fastmosaic/format/*.pyx src/fastmosaic/
 
 # Made anew whenever a kernel or a dependency changes.
 $(VENV)/ready: $(SOURCES)
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --upgrade pip
-	$(BIN)/pip install --quiet --group dev --editable ".[duckdb,pandas,polars,s3]"
-	touch $@
+	@scripts/setup.sh $(VENV) $(PYTHON)
 
 demo: $(VENV)/ready
 	$(BIN)/python -m demo
@@ -49,7 +47,8 @@ wheel: $(VENV)/ready
 	$(BIN)/pip install --quiet --group release
 	scripts/wheel.sh $(VENV)
 
+# Removes everything that was generated: environments, kernels, results, caches.
 clean:
-	rm -rf $(VENV) build src/*.egg-info
-	find src tests -name '*.so' -o -name '__pycache__' -prune -exec rm -rf {} +
-	rm -f src/fastmosaic/format/*.c
+	rm -rf $(VENV) build dist src/*.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -f src/fastmosaic/format/*.so src/fastmosaic/format/*.c
+	find . -name __pycache__ -prune -exec rm -rf {} +
