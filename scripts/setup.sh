@@ -18,6 +18,17 @@ fail() {
     exit 1
 }
 
+# Run a command and show those lines of its output that match a pattern: what takes long, and no more.
+showing() {
+    pattern=$1
+    shift
+    failed=$(mktemp)
+    { "$@" || echo "$?" >"$failed"; } | grep --line-buffered -E "$pattern" || true
+    status=$(cat "$failed")
+    rm "$failed"
+    [ -z "$status" ] || fail "this command failed, see above: $*"
+}
+
 # ---- what is there
 
 suitable() { "$1" -c "import sys; sys.exit(sys.version_info < (3, $oldest))" 2>/dev/null; }
@@ -116,7 +127,8 @@ install_missing() {
         # shellcheck disable=SC2046
         set -- $(missing)
         say "install $* with apt-get (about a minute)"
-        $apt_get install -y -qq --no-install-recommends -o Dpkg::Use-Pty=0 "$@"
+        # shellcheck disable=SC2086 # a command of several words
+        showing '^Setting up' $apt_get install -y -qq --no-install-recommends -o Dpkg::Use-Pty=0 "$@"
     fi
     has_compiler || fail "building the kernels requires a C compiler"
     python_found=$(find_python)
@@ -128,19 +140,9 @@ install_missing() {
 
 # ---- Python packages
 
-# Run pip and show a line for each package and each step that takes long.
 pip_install() {
-    failed=$venv/failed
-    rm -f "$failed"
-    {
-        "$venv/bin/python" -m pip install --disable-pip-version-check --progress-bar off "$@" ||
-            touch "$failed"
-    } | awk '/^(Collecting|Processing|Obtaining|Building|Installing)/ || /Downloading.*[0-9][0-9]\.[0-9] MB/ {
-                 sub(/ \(from .*/, "")
-                 print "    " substr($0, 1, 90)
-                 fflush()
-             }'
-    [ ! -e "$failed" ] || fail "pip could not install the packages: see the messages above"
+    showing '^(Collecting|Processing|Obtaining|Building|Installing)|Downloading.*[0-9][0-9][.][0-9] MB' \
+        "$venv/bin/python" -m pip install --disable-pip-version-check --progress-bar off "$@"
 }
 
 DEBIAN_FRONTEND=noninteractive
