@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := pyproject.toml $(wildcard src/fastmosaic/format/*.pyx src/fastmosaic/format/*.pxd)
 
-.PHONY: demo test wheel test-all docs lint format bench bench-files bench-datasets bench-spark clean
+.PHONY: demo test test-all test-lowest test-pythons wheel docs lint format bench bench-files bench-datasets bench-spark clean
 
 # Made anew whenever a kernel or a dependency changes.
 $(VENV)/ready: $(SOURCES)
@@ -41,6 +41,16 @@ bench: bench-files bench-datasets bench-spark
 bench-files bench-datasets bench-spark: $(VENV)/ready
 	$(BIN)/pip install --quiet --group bench
 	$(BIN)/python -m $(patsubst bench.files,bench,$(subst -,.,$@)) $(ARGS)
+
+# A selection of the tests with the lowest supported version of each dependency.
+test-lowest: $(VENV)/ready
+	mkdir -p build
+	$(BIN)/python scripts/lowest.py > build/lowest.txt
+	scripts/test_in.sh build/lowest $(BIN)/python --constraint build/lowest.txt
+
+# The same selection with each Python from 3.11 to 3.14 that this machine has.
+test-pythons:
+	scripts/test_pythons.sh
 
 # Builds dist/*.tar.gz and dist/*.whl, and tries the wheel in an empty environment without a compiler.
 wheel: $(VENV)/ready
