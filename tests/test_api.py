@@ -88,7 +88,7 @@ def imported_by(statement: str) -> set[str]:
         f"import sys; sys.path.insert(0, {root!r}); {statement}; print('\\n'.join(sys.modules))"
     )
     result = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
     return set(result.stdout.split())
 

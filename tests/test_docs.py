@@ -164,7 +164,6 @@ def check(command: Command) -> None:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=60,
         check=False,
     )
     assert done.returncode == command.status, f"$ {command.line}\n{done.stdout}"
@@ -218,7 +217,6 @@ def test_the_site_builds_and_needs_nothing_from_elsewhere(tmp_path):
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=120,
         check=False,
     )
     assert done.stdout == ""

@@ -233,7 +233,7 @@ def test_interrupting(tmp_path):
             writing = os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
         time.sleep(0.1)
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=30)
+    out, err = process.communicate()
     os.close(writing)
     assert (process.returncode, out, err) == (130, "", "fastmosaic: interrupted\n")
 

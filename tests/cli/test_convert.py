@@ -562,11 +562,7 @@ def run_signalled(source, target, number, *options):
             assert process.poll() is None
             time.sleep(0.001)
         process.send_signal(number)
-        try:
-            out, err = process.communicate(timeout=30)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            raise
+        out, err = process.communicate()
     return process.returncode, out, err
 
 
@@ -606,13 +602,12 @@ def test_ctrl_c_while_a_pipe_has_nothing(tmp_path):
     with process:
         process.stdin.write(b"id\n1\n")
         process.stdin.flush()
-        deadline = time.monotonic() + 20
         while not os.listdir(tmp_path):
-            assert time.monotonic() < deadline
+            assert process.poll() is None
             time.sleep(0.01)
         process.send_signal(signal.SIGINT)
         assert process.stderr.read() == b"fastmosaic: interrupted\n"
-        assert process.wait(20) == 130
+        assert process.wait() == 130
     assert os.listdir(tmp_path) == []
 
 
@@ -655,20 +650,36 @@ def test_a_pipe_that_nobody_reads(tmp_path, table):
 # ---- memory
 
 
-def test_memory_stays_bounded(tmp_path):
+def long_table() -> pa.Table:
+    """40 MB in memory."""
     rng = np.random.default_rng(3)
-    # Long: 1.2 GB in memory. Wide: 1 GB.
-    long, wide = tmp_path / "long.parquet", tmp_path / "wide.parquet"
-    names = [f"sensor_{i:05d}" for i in range(10_000)]
+    return pa.table({f"x{i}": rng.integers(0, 9, 1_000_000) for i in range(5)})
+
+
+def wide_table() -> pa.Table:
+    """40 MB in memory."""
+    rng = np.random.default_rng(3)
     values = [pa.array(rng.integers(0, 9, 500) / 8) for _ in range(20)]
-    part = pa.table([values[i % 20] for i in range(10_000)], names)
-    with pq.ParquetWriter(wide, part.schema) as writer:
-        for _ in range(25):
+    return pa.table(
+        [values[i % 20] for i in range(10_000)], [f"sensor_{i:05d}" for i in range(10_000)]
+    )
+
+
+@pytest.mark.parametrize(
+    ("make", "parts", "target", "megabytes"),
+    [
+        (long_table, 10, "out.mosaic", 250),
+        pytest.param(long_table, 30, "out.mosaic", 300, marks=pytest.mark.exhaustive),
+        pytest.param(long_table, 30, "out.parquet", 600, marks=pytest.mark.exhaustive),
+        pytest.param(wide_table, 25, "out.mosaic", 600, marks=pytest.mark.exhaustive),
+    ],
+)
+def test_memory_stays_bounded(tmp_path, make, parts, target, megabytes):
+    source = tmp_path / "in.parquet"
+    part = make()
+    assert parts * part.nbytes > 1.3 * (megabytes << 20)
+    with pq.ParquetWriter(source, part.schema) as writer:
+        for _ in range(parts):
             writer.write_table(part)
-    part = pa.table({f"x{i}": rng.integers(0, 9, 1_000_000) for i in range(5)})
-    with pq.ParquetWriter(long, part.schema) as writer:
-        for _ in range(30):
-            writer.write_table(part)
-    for source, target in ((long, "out.mosaic"), (wide, "out.mosaic"), (long, "out.parquet")):
-        options = ("--overwrite", "--row-group-bytes", "64m") if "mosaic" in target else ()
-        assert peak_memory("convert", source, tmp_path / target, *options) < 700 << 20
+    options = ("--row-group-bytes", "16m") if "mosaic" in target else ()
+    assert peak_memory("convert", source, tmp_path / target, *options) < megabytes << 20

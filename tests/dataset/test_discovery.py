@@ -575,7 +575,7 @@ def test_filesystems_of_pyarrow_are_listed_once():
 
 
 def test_remote_files_of_a_list_are_asked_for_at_once(tmp_path):
-    together = threading.Barrier(4, timeout=10)
+    together = threading.Barrier(4, timeout=60)
 
     class Slow(PlainFileSystem):
         def info(self, path, **kwargs):

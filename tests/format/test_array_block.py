@@ -794,7 +794,6 @@ def test_block_that_asks_for_too_much_is_refused(block):
         [sys.executable, "-c", LIMITED, block.hex()],
         capture_output=True,
         text=True,
-        timeout=60,
         env={**os.environ, "PYTHONPATH": str(Path(fm.__file__).parents[1])},
         check=False,
     )
