@@ -1,5 +1,6 @@
 """Print the lowest supported versions of all dependencies, as constraints for pip."""
 
+import itertools
 import re
 import tomllib
 from pathlib import Path
@@ -14,5 +15,6 @@ def lowest(requirements: list[str]) -> list[str]:
 
 
 if __name__ == "__main__":
-    extras = PROJECT["project"]["optional-dependencies"].values()
-    print(*lowest(PROJECT["project"]["dependencies"] + sum(extras, [])), sep="\n")
+    project = PROJECT["project"]
+    extras = itertools.chain.from_iterable(project["optional-dependencies"].values())
+    print(*lowest([*project["dependencies"], *extras]), sep="\n")
