@@ -12,7 +12,7 @@ import pytest
 
 import fastmosaic as fm
 from fastmosaic import MosaicDataset
-from fastmosaic.dataset import fileset
+from fastmosaic.dataset import files as one_file
 from fastmosaic.errors import ColumnNotFoundError
 from fastmosaic.file import opening
 from fastmosaic.storage.source import open_source
@@ -41,14 +41,14 @@ def dataset(root):
 def reads(monkeypatch):
     """Columns and row groups of each read."""
     found = []
-    original = fileset.Scanner
+    original = one_file.Scanner
 
     class Recording(original):
         def read(self, positions, schema, groups, use_threads):
             found.extend((column, group) for column in schema.names for group in groups)
             return super().read(positions, schema, groups, use_threads)
 
-    monkeypatch.setattr(fileset, "Scanner", Recording)
+    monkeypatch.setattr(one_file, "Scanner", Recording)
     return found
 
 
@@ -330,9 +330,9 @@ def test_pickled_datasets_are_open(dataset, root, monkeypatch):
     dataset.read(["x"], filters=[("k", "==", 1)])
     copy = pickle.loads(pickle.dumps(dataset))
     opened = []
-    original = fileset.open_source
+    original = one_file.open_source
     monkeypatch.setattr(
-        fileset,
+        one_file,
         "open_source",
         lambda path, *args, **options: opened.append(path) or original(path, *args, **options),
     )

@@ -12,7 +12,7 @@ import pytest
 
 import fastmosaic as fm
 from fastmosaic import MosaicDataset
-from fastmosaic.dataset import fileset
+from fastmosaic.dataset import files as one_file
 
 NAN = float("nan")
 DAYS = [datetime.date(2024, 1, day) for day in (1, 2, 3, 4)]
@@ -99,7 +99,7 @@ def plain():
 def reads(monkeypatch):
     """File, column and row group of each read."""
     found = []
-    original = fileset.Scanner
+    original = one_file.Scanner
 
     class Recording(original):
         def read(self, positions, schema, groups, use_threads):
@@ -107,7 +107,7 @@ def reads(monkeypatch):
             found.extend((name, column, group) for column in schema.names for group in groups)
             return super().read(positions, schema, groups, use_threads)
 
-    monkeypatch.setattr(fileset, "Scanner", Recording)
+    monkeypatch.setattr(one_file, "Scanner", Recording)
     return found
 
 

@@ -22,7 +22,7 @@ from hypothesis import given, settings, strategies as st
 
 import fastmosaic as fm
 from fastmosaic import MosaicDataset
-from fastmosaic.dataset import fileset
+from fastmosaic.dataset import files as one_file, fileset
 from fastmosaic.errors import ColumnNotFoundError, CorruptFileError, SchemaMismatchError
 from fastmosaic.file import opening
 from fastmosaic.format import bucket, schema as schemas
@@ -47,13 +47,13 @@ def ints(*values, type=None):
 def opened(monkeypatch):
     """The names of the files that were opened, one for each time."""
     names = []
-    original = fileset.open_source
+    original = one_file.open_source
 
     def recorded(path, *args, **options):
         names.append(os.path.basename(path))
         return original(path, *args, **options)
 
-    monkeypatch.setattr(fileset, "open_source", recorded)
+    monkeypatch.setattr(one_file, "open_source", recorded)
     return names
 
 
@@ -61,7 +61,7 @@ def opened(monkeypatch):
 def scanned(monkeypatch):
     """File, columns and row groups of each read of data."""
     reads = []
-    original = fileset.Scanner
+    original = one_file.Scanner
 
     class Recording(original):
         def read(self, positions, schema, groups, use_threads):
@@ -69,7 +69,7 @@ def scanned(monkeypatch):
             reads.extend((name, column, group) for column in schema.names for group in groups)
             return super().read(positions, schema, groups, use_threads)
 
-    monkeypatch.setattr(fileset, "Scanner", Recording)
+    monkeypatch.setattr(one_file, "Scanner", Recording)
     return reads
 
 
@@ -322,7 +322,7 @@ def test_with_a_schema_only_the_files_needed_are_opened(tmp_path, opened):
 
 def test_a_schema_must_be_one(tmp_path):
     write(tmp_path, {"a": pa.table({"x": [1]})})
-    with pytest.raises(TypeError, match=r"schema is a pyarrow\.Schema, not a dict"):
+    with pytest.raises(TypeError, match=r"schema must be a pyarrow\.Schema, not dict"):
         MosaicDataset(tmp_path, schema={"x": pa.int64()})
     with pytest.raises(ValueError, match="contains column 'x' more than once"):
         MosaicDataset(tmp_path, schema=pa.schema([("x", pa.int8()), ("x", pa.int8())]))
@@ -378,7 +378,7 @@ def test_partitioning_gives_types(tmp_path):
     typed = fm.read_table(tmp_path, partitioning=pa.schema({"k": pa.int16()}))
     assert typed["k"].equals(pa.chunked_array([ints(1, type=pa.int16()), ints(2, type=pa.int16())]))
     assert fm.read_table(tmp_path, partitioning=None).column_names == ["x"]
-    with pytest.raises(ValueError, match="partitioning names 'j'"):
+    with pytest.raises(ValueError, match="partitioning: no directory is called j="):
         fm.read_table(tmp_path, partitioning=pa.schema({"j": pa.int16()}))
     with pytest.raises(SchemaMismatchError, match=r"k=01/f: '01' of the partition 'k'"):
         fm.read_table(tmp_path, partitioning=pa.schema({"k": pa.date32()}))
@@ -387,7 +387,7 @@ def test_partitioning_gives_types(tmp_path):
 @pytest.mark.parametrize("partitioning", ["directory", ["k"], {"k": pa.int8()}, True])
 def test_partitioning_that_is_none(tmp_path, partitioning):
     write(tmp_path, {"k=1/f": pa.table({"x": [1]})})
-    with pytest.raises(ValueError, match=r"partitioning is 'hive', a pyarrow\.Schema"):
+    with pytest.raises(ValueError, match=r"partitioning must be 'hive', a pyarrow\.Schema"):
         MosaicDataset(tmp_path, partitioning=partitioning)
 
 
@@ -588,7 +588,7 @@ def test_no_columns_keep_the_rows(tmp_path, scanned):
 
 
 def test_rows_without_columns_survive_filtering_in_parts(tmp_path, monkeypatch):
-    monkeypatch.setattr(fileset, "WINDOW_BYTES", 1)
+    monkeypatch.setattr(fileset, "MAX_HELD_BYTES", 1)
     write(tmp_path, {f"f{i}": pa.table({"x": range(10)}) for i in range(5)}, row_group_size=3)
     dataset = MosaicDataset(tmp_path)
     assert dataset.read([], filters=[("x", ">", 4)]).num_rows == 25
@@ -1108,7 +1108,7 @@ def test_files_that_change_are_noticed(tmp_path):
     dataset = MosaicDataset(tmp_path)
     write(tmp_path, {"b": pa.table({"x": range(100)})})
     for read in (dataset.read, dataset.scanner().to_table, lambda: list(dataset.iter_batches())):
-        with pytest.raises(OSError, match=r"/b has \d+ bytes, but had \d+ when the data set"):
+        with pytest.raises(OSError, match=r"/b has \d+ bytes, but had \d+ when the dataset"):
             read()
     (tmp_path / "b").unlink()
     for read in (dataset.read, dataset.scanner().to_table, lambda: list(dataset.iter_batches())):
@@ -1158,7 +1158,7 @@ def test_partitions_are_pruned_beside_a_function_of_another_column(tmp_path):
     files = fileset.FileSet(tmp_path)
     expression = (pc.field("k") == 2) & pc.starts_with(pc.field("s"), "a")
     (planned,) = files.plan(files.query(["s"], expression))
-    assert planned[0].values[0].as_py() == 2
+    assert planned.file.values[0].as_py() == 2
     assert files.read(["s"], expression).to_pydict() == {"s": ["a"]}
 
 
@@ -1166,7 +1166,7 @@ def test_a_function_of_a_partition_chooses_files_exactly(tmp_path):
     write(tmp_path, {f"k={i}/f": pa.table({"x": [i]}) for i in range(10)})
     files = fileset.FileSet(tmp_path)
     expression = pc.bit_wise_and(pc.field("k"), 3) == 3
-    assert [file.values[0].as_py() for file, _ in files.plan(files.query(["x"], expression))] == [
+    assert [one.file.values[0].as_py() for one in files.plan(files.query(["x"], expression))] == [
         3,
         7,
     ]
@@ -1177,7 +1177,7 @@ def test_files_that_cannot_be_opened_may_be_left_out(tmp_path):
     (tmp_path / "notes.txt").write_text("a file of another kind")
     with pytest.raises(CorruptFileError, match="not a Mosaic file"):
         fileset.FileSet(tmp_path)
-    with pytest.warns(UserWarning, match="1 files are left out"):
+    with pytest.warns(UserWarning, match="skipped 1 unreadable files"):
         files = fileset.FileSet(tmp_path, skip_corrupt=True)
     assert files.read().to_pydict() == {"x": [1]}
     with pytest.raises(CorruptFileError, match="not a Mosaic file"):

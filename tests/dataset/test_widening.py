@@ -55,7 +55,7 @@ def test_row_groups_of_integers_are_skipped_by_a_filter_on_floats(tmp_path):
 
     def groups(condition):
         plan = fileset.plan(fileset.query(None, condition))
-        return [(file.name.rsplit("/")[-1], groups) for file, groups in plan]
+        return [(one.file.name.rsplit("/")[-1], one.groups) for one in plan]
 
     assert groups(pc.field("x") > 9.5) == [("a.mosaic", [1]), ("b.mosaic", [0])]
     assert groups(pc.field("x") < 0.75) == [("b.mosaic", [0])]

@@ -711,4 +711,4 @@ def test_row_groups_are_skipped(text, groups, tmp_path):
     fm.write_table(table, tmp_path / "f", row_group_size=10, write_statistics=True)
     files = fileset.FileSet(tmp_path / "f")
     query = files.query(["x"], condition(text, table.schema))
-    assert sum(len(kept) for _, kept in files.plan(query)) == groups
+    assert sum(len(one.groups) for one in files.plan(query)) == groups

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 from ..convert.read import format_by_content, format_of
 from ..dataset.discovery import Found, discover
-from ..dataset.fileset import File, Schemas
+from ..dataset.files import File, SchemaCache
 from ..errors import UnsupportedError
 from ..storage.source import Source, open_source
 from .arguments import Commands, Parser, add_command, add_json, add_pager, add_paths
@@ -36,7 +36,7 @@ def add_row_group(parser: argparse.ArgumentParser) -> None:
 
 def find_files(arguments: argparse.Namespace) -> list[File]:
     """Find the Mosaic files that the arguments name; each is opened when it is first used."""
-    schemas = Schemas()
+    schemas = SchemaCache()
     found = discover(as_given(arguments.paths), partitioned=False)
     check_mosaic(found)
     return [File(one, (), schemas) for one in found]

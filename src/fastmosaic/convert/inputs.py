@@ -13,17 +13,16 @@ import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field as dataclass_field
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
 from ..dataset.discovery import Found, discover
-from ..dataset.fileset import FileSet, Query
+from ..dataset.fileset import FileSet
 from ..dataset.hive import resolve
 from ..errors import ColumnNotFoundError, CorruptFileError, MosaicError, SchemaMismatchError
-from ..file.reader import one_batch
 from ..query.filters import filter_table
+from ..query.rows import one_batch
 from ..query.selection import GLOB, selected, split_names
 from ..schemas.fit import Fits
 from ..schemas.widen import unite
@@ -245,17 +244,6 @@ def _blaming(name: str) -> Iterator[None]:
 # ---- Mosaic
 
 
-@dataclass(frozen=True)
-class _Watched(Query):
-    """A query that tells how many rows went into each of its batches."""
-
-    seen: Callable[[int], object] = dataclass_field(default=int)
-
-    def finish_batch(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        self.seen(batch.num_rows)
-        return super().finish_batch(batch)
-
-
 class _Mosaic(Input):
     """A data set of Mosaic files, or one of them."""
 
@@ -287,18 +275,11 @@ class _Mosaic(Input):
         advance: Advance,
     ) -> Generator[pa.RecordBatch]:
         query = self.fileset.query(columns, expression)
-        plan = self.fileset.plan(query)
-        num_rows = sum(file.metadata.rows_of(group) for file, groups in plan for group in groups)
+        num_rows = sum(planned.num_rows for planned in self.fileset.plan(query))
         row_bytes = self.num_bytes / max(1, num_rows)
-        watched = _Watched(
-            query.schema,
-            query.names,
-            query.expression,
-            query.needed,
-            query.attached,
-            seen=lambda count: advance(int(count * row_bytes)),
+        yield from self.fileset.iter_batches(
+            query, _BATCH_ROWS, progress=lambda count: advance(int(count * row_bytes))
         )
-        yield from self.fileset.iter_batches(watched, _BATCH_ROWS)
 
 
 # ---- the others

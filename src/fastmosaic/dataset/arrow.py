@@ -14,8 +14,9 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 
 from ..errors import UnsupportedError
-from ..file.reader import one_batch, unique
-from .fileset import FileSet, Partitioning, taken
+from ..query.query import columns_of
+from ..query.rows import one_batch, take_rows
+from .fileset import FileSet, Partitioning
 
 
 class MosaicDataset(ds.Dataset):
@@ -139,15 +140,15 @@ class MosaicDataset(ds.Dataset):
             schema = _project(one_batch(schema.empty_table()), columns).schema
         return Scan(schema, batches)
 
-    def _names(self, columns: Sequence[str] | Mapping[str, Any] | None) -> list[str] | None:
-        """The columns to read for `columns`, which may be expressions."""
+    def _names(self, columns: Sequence[str] | Mapping[str, Any] | None) -> Sequence[str] | None:
+        """Return the columns to read for `columns`, which may be expressions."""
         if not isinstance(columns, Mapping):
-            return None if columns is None else unique(columns)
-        return unique(
+            return columns
+        return [
             name
             for expression in columns.values()
-            for name in self._files.columns_of(expression, is_filter=False)
-        )
+            for name in columns_of(self._files.columns, expression, is_filter=False)
+        ]
 
     def to_table(
         self,
@@ -196,7 +197,7 @@ class MosaicDataset(ds.Dataset):
         _check(options)
         numbers = pa.array(indices, pa.int64()).to_pylist()
         if isinstance(columns, Mapping) or filter is not None:
-            return taken(self.to_table(columns, filter, use_threads=use_threads), numbers)
+            return take_rows(self.to_table(columns, filter, use_threads=use_threads), numbers)
         return self._files.take(numbers, self._files.query(columns, None), use_threads)
 
     # These reach for a dataset in C++, and the interpreter would crash.
@@ -249,7 +250,7 @@ class Scan:
         return pa.Table.from_batches(batches, schema=self._schema)
 
     def take(self, indices: Any) -> pa.Table:
-        return taken(self.to_table(), pa.array(indices, pa.int64()).to_pylist())
+        return take_rows(self.to_table(), pa.array(indices, pa.int64()).to_pylist())
 
 
 def _project(batch: pa.RecordBatch, columns: Any) -> pa.RecordBatch:

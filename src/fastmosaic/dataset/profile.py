@@ -16,7 +16,7 @@ from ..format.schema import SchemaBlock
 from ..schemas.fit import Fits
 from ..storage.source import open_source
 from . import distinct as sketches
-from .fileset import File
+from .files import File
 
 # Up to so many different values are counted exactly.
 DISTINCT_EXACT: Final = 255
@@ -83,7 +83,7 @@ class Profiler:
             source.name = file.name
             for stored in stored_columns(source, file.metadata, group, places):
                 self._columns[places[stored.position]].add_stored(stored)
-        for batch in file.scan(self._fits, [group], use_threads):
+        for batch in file.read(self._fits, [group], use_threads):
             self._held.append(batch)
             self._held_bytes += batch.get_total_buffer_size()
         if self._held_bytes >= _MAX_HELD_BYTES:

@@ -1,7 +1,7 @@
-"""A query shared out to processes: what each reads, and all that it needs to know for that.
+"""Divide a query among processes: what each reads, and what it needs to know for that.
 
-A `Scan` is the same for all and goes to each process once; a `Split` is small. Together they
-read without opening a file anew: its footer and index travel with them.
+A `Scan` is the same for all processes and is sent to each once; a `Split` is small. Together they
+can read without opening a file again, because they contain its footer and row group index.
 """
 
 from __future__ import annotations
@@ -15,40 +15,45 @@ import pyarrow as pa
 from ..format.footer import Footer
 from ..format.metadata import FileMetaData
 from ..format.schema import SchemaBlock
+from ..query.query import Query
+from ..query.rows import Rows
 from ..schemas.fit import Fits
 from .discovery import Found
-from .fileset import File, FileSet, Query, Schemas, windows
+from .files import File, SchemaCache
+from .fileset import FileSet
+from .plan import FilePlan, read_bytes, windows
 
-# Opening another file costs about as much as reading so many bytes of it.
+# Opening another file costs about as much as reading this many bytes.
 OPEN_COST_BYTES: Final = 1 << 20
-# Row groups of a split are read together up to so many bytes.
-WINDOW_BYTES: Final = 16 << 20
+# Row groups of a split are read together until they reach this size.
+TASK_WINDOW_BYTES: Final = 16 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Row groups of one file. Its schema block is in the scan."""
+    """Row groups of one file, for one process."""
 
     found: Found
     values: tuple[pa.Scalar, ...]
     file_size: int
     footer: Footer
     index: bytes
-    block: int
+    block: int  # the number of its schema block in the scan
     groups: tuple[int, ...]
+    rows: Rows | None = None  # the rows of the file that are selected; None for all
 
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """What one process reads."""
+    """The row groups that one process reads."""
 
     parts: tuple[Part, ...]
     num_rows: int
-    size: int  # about how many bytes are read
+    size: int  # bytes to read, roughly
 
 
 class Scan:
-    """The columns of a query, in any process."""
+    """Reads the columns of a query in any process; can be pickled."""
 
     def __init__(
         self, schema: pa.Schema, partitions: pa.Schema, blocks: Sequence[SchemaBlock]
@@ -61,71 +66,68 @@ class Scan:
         return Scan, (self.schema, self._partitions, self._blocks)
 
     def read(self, split: Split, *, use_threads: bool = False) -> Iterator[pa.RecordBatch]:
-        """The rows of a split; memory stays bounded."""
+        """Yield the rows of a split, before a filter; memory stays bounded."""
         fits = Fits(self.schema, self._partitions)
         for part in split.parts:
             metadata = FileMetaData(part.footer, self._blocks[part.block], part.index)
-            file = File(part.found, part.values, Schemas(), (metadata, part.file_size))
-            for piece in windows([(file, list(part.groups))], fits, WINDOW_BYTES):
-                yield from file.scan(fits, piece.groups, use_threads)
+            file = File(part.found, part.values, SchemaCache(), (metadata, part.file_size))
+            planned = FilePlan(file, list(part.groups), part.rows)
+            for window in windows([planned], fits, TASK_WINDOW_BYTES):
+                yield from file.read(fits, window.groups, use_threads, window.rows)
 
 
 def share_out(
     files: FileSet, query: Query, *, max_bytes: int, min_splits: int = 1
 ) -> tuple[Scan, list[Split]]:
-    """The row groups that may match, in order, as splits of up to `max_bytes` of wanted columns.
+    """Divide the row groups that may match into splits, in order.
 
-    They are smaller, if that makes as many as `min_splits`. A row group is never cut.
+    A split reads up to `max_bytes` of the wanted columns, or less if that is needed for
+    `min_splits` splits. Row groups are never divided. Filters and limits of the query only decide
+    which row groups are read; whoever reads the splits must apply them to the rows.
     """
     fits = Fits(query.schema, files.partitions)
     blocks: dict[SchemaBlock, int] = {}
     wanted = [
-        (
-            file,
-            group,
-            file.metadata.projected_bytes(
-                group, fits.of_block(file.metadata.schema_block).positions
-            ),
-        )
-        for file, groups in files.plan(query)
-        for group in groups
+        (planned, group, read_bytes(planned.file, fits, [group]))
+        for planned in files.plan(query)
+        for group in planned.groups
     ]
     total = sum(size for _, _, size in wanted)
     limit = max(OPEN_COST_BYTES, min(max_bytes, -(-total // max(1, min_splits))))
     splits: list[Split] = []
-    held: list[tuple[File, list[int]]] = []
+    held: list[tuple[FilePlan, list[int]]] = []
     size = cost = num_rows = 0
 
     def close() -> None:
-        parts = tuple(_part(file, groups, blocks) for file, groups in held)
+        parts = tuple(_part(planned, groups, blocks) for planned, groups in held)
         splits.append(Split(parts, num_rows, size))
 
-    for file, group, group_size in wanted:
-        is_new = not held or held[-1][0] is not file
+    for planned, group, group_size in wanted:
+        is_new = not held or held[-1][0] is not planned
         more = group_size + (OPEN_COST_BYTES if is_new and held else 0)
         if held and cost + more > limit:
             close()
             held, size, cost, num_rows = [], 0, 0, 0
             is_new, more = True, group_size
         if is_new:
-            held.append((file, []))
+            held.append((planned, []))
         held[-1][1].append(group)
         size, cost = size + group_size, cost + more
-        num_rows += file.metadata.rows_of(group)
+        num_rows += planned.rows_of(group)
     if held:
         close()
     return Scan(query.schema, files.partitions, list(blocks)), splits
 
 
-def _part(file: File, groups: Sequence[int], blocks: dict[SchemaBlock, int]) -> Part:
-    metadata = file.metadata
-    block = blocks.setdefault(metadata.schema_block, len(blocks))
+def _part(planned: FilePlan, groups: Sequence[int], blocks: dict[SchemaBlock, int]) -> Part:
+    file, metadata = planned.file, planned.file.metadata
     return Part(
         file.found,
         file.values,
         file.size,
         metadata.footer,
         metadata.index,
-        block,
+        blocks.setdefault(metadata.schema_block, len(blocks)),
         tuple(groups),
+        planned.rows,
     )

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate
 from types import TracebackType
 from typing import IO, Any, Final, Self, TypeAlias
 
@@ -12,11 +13,12 @@ import pyarrow as pa
 
 from ..errors import ColumnNotFoundError, located
 from ..format.metadata import FileMetaData
-from ..format.user_schema import Attached
-from ..query import filters as filtering
+from ..format.schema import SchemaBlock
+from ..query.query import Query
+from ..query.rows import Rows
 from ..storage.source import Source, open_source
 from .opening import read_end
-from .scan import Scanner, rows_without_columns
+from .scan import Scanner
 
 Readable: TypeAlias = (
     str | os.PathLike[str] | IO[bytes] | bytes | pa.NativeFile | pa.Buffer | Source
@@ -61,7 +63,7 @@ class MosaicFile:
         except BaseException:
             self._source.close()
             raise
-        self._schema = self._metadata.schema_block
+        self._columns = _FileColumns(self._metadata.schema_block)
         self._scanner = Scanner(self._source, self._metadata, tail)
         self._closed = False
 
@@ -111,9 +113,8 @@ class MosaicFile:
         >>> file.read(columns=["id"], filters=[("price", ">", 9.5)]).column("id").to_pylist()
         [2, 3]
         """
-        query = self._query(columns, filters, row_groups)
-        batches = self._scanner.read(query.positions, query.schema, query.groups, use_threads)
-        return query.finish(pa.Table.from_batches(batches, schema=query.schema))
+        query = self._query(columns, filters)
+        return query.finish(self._read(query, self._groups(query, row_groups), use_threads))
 
     def read_row_group(
         self, i: int, columns: Sequence[str] | None = None, *, use_threads: bool = True
@@ -152,14 +153,14 @@ class MosaicFile:
         """
         if batch_size < 1:
             raise ValueError(f"batch_size must be at least 1, not {batch_size}")
-        query = self._query(columns, filters, row_groups)
-        return self._iter_batches(query, batch_size, use_threads)
+        query = self._query(columns, filters)
+        return self._iter_batches(query, self._groups(query, row_groups), batch_size, use_threads)
 
     def _iter_batches(
-        self, query: _Query, batch_size: int, use_threads: bool
+        self, query: Query, groups: Sequence[int], batch_size: int, use_threads: bool
     ) -> Iterator[pa.RecordBatch]:
-        for window in self._windows(query.groups):
-            for batch in self._scanner.read(query.positions, query.schema, window, use_threads):
+        for window in self._windows(groups):
+            for batch in self._read(query, window, use_threads):
                 batch = query.finish_batch(batch)
                 for start in range(0, batch.num_rows, batch_size):
                     yield batch.slice(start, batch_size)
@@ -198,103 +199,85 @@ class MosaicFile:
 
     # ---- what to read
 
-    def _query(
-        self, columns: Sequence[str] | None, filters: Any, row_groups: Sequence[int] | None
-    ) -> _Query:
+    def _query(self, columns: Sequence[str] | None, filters: Any) -> Query:
         if self._closed:
             raise ValueError("the file is closed")
+        with located(file=self._source.name):
+            attached = self._metadata.attached
+            return Query.of(self._columns, columns, filters, attached=attached)
+
+    def _groups(self, query: Query, row_groups: Sequence[int] | None) -> list[int]:
+        """Return the row groups, of those that are asked for, that may contain rows of `query`."""
         groups = list(range(self.num_row_groups)) if row_groups is None else list(row_groups)
         for group in groups:
             self._metadata.check_row_group(group)
-        if columns is None:
-            wanted = list(self._schema.order)
-            schema = self._schema.to_arrow()
-        else:
-            wanted = [self._position(name) for name in unique(columns)]
-            schema = pa.schema(self._schema.fields(wanted))
-        with located(file=self._source.name):
-            attached = self._metadata.attached
-        if filters is None:
-            return _Query(wanted, schema, groups, attached)
-        expression = filtering.to_expression(filters)
-        with located(file=self._source.name):
-            names = filtering.columns_of(
-                expression,
-                self._names_in,
-                lambda name: self._schema.field(self._position(name)),
-                self._schema.names,
-            )
-        asked = [self._position(name) for name in names]
-        extra = [position for position in asked if position not in set(wanted)]
-        fields = [*schema, *self._schema.fields(extra)]
-        kept = self._matching(expression, asked, groups)
-        return _Query(wanted + extra, pa.schema(fields), kept, attached, expression, schema.names)
+        if query.rows is not None:
+            query.rows.check(self._metadata.num_rows)
+            groups = [group for group in groups if len(self._rows_in(query.rows, group))]
+        if query.expression is None:
+            return groups
+        known = [query.statistics(self._metadata, group) for group in groups]
+        return [groups[i] for i in query.matching(known)]
+
+    def _rows_in(self, rows: Rows, group: int) -> Rows:
+        return rows.within(*self._row_edges[group : group + 2])
+
+    @cached_property
+    def _row_edges(self) -> list[int]:
+        """The number of the first row of each row group, then the number of rows."""
+        sizes = map(self._metadata.rows_of, range(self.num_row_groups))
+        return list(accumulate(sizes, initial=0))
+
+    def _read(self, query: Query, groups: Sequence[int], use_threads: bool) -> list[pa.RecordBatch]:
+        """Read the selected rows of row groups; a filter is not applied yet."""
+        positions = self._columns.positions(query.schema)
+        batches = self._scanner.read(positions, query.schema, groups, use_threads)
+        if query.rows is None:
+            return batches
+        return [
+            self._rows_in(query.rows, group).of_batch(batch)
+            for group, batch in zip(groups, batches, strict=True)
+        ]
+
+
+class _FileColumns:
+    """The columns of one file, as a `DatasetSchema`; it remembers the positions of those used."""
+
+    def __init__(self, block: SchemaBlock) -> None:
+        self._block = block
+        self._positions: dict[str, int] = {}
+        self._whole: pa.Schema | None = None
+
+    def positions(self, schema: pa.Schema) -> Sequence[int]:
+        """Return the positions in the file of columns that were selected."""
+        if schema is self._whole:
+            return self._block.order
+        return [self._position(name) for name in schema.names]
 
     def _position(self, name: str) -> int:
-        if not isinstance(name, str):
-            raise TypeError(f"a column is named by a str, not by {type(name).__name__}")
-        position = self._schema.find(name)
-        if position < 0:
-            names = self._schema.names()
-            raise ColumnNotFoundError.for_name(name, names, file=self._source.name)
+        position = self._positions.get(name)
+        if position is None:
+            position = self._block.find(name)
+            if position < 0:
+                raise ColumnNotFoundError.for_name(name, self._block.names())
+            self._positions[name] = position
         return position
 
-    def _names_in(self, text: str) -> list[str]:
-        return [self._schema.name(position) for position in self._schema.occurring(text)]
+    def field(self, name: str) -> pa.Field:
+        return self._block.field(self._position(name))
 
-    def _matching(self, expression: Any, positions: list[int], groups: list[int]) -> list[int]:
-        """Those of `groups` that may hold a row for which `expression` is true."""
-        known = []
-        for group in groups:
-            num_rows = self._metadata.rows_of(group)
-            known.append(
-                [
-                    (
-                        self._schema.field(statistic.position),
-                        num_rows,
-                        statistic.null_count,
-                        *self._metadata.bounds(statistic),
-                    )
-                    for statistic in self._metadata.statistics(group, positions)
-                ]
-            )
-        if not any(known):
-            return groups
-        schema = pa.schema(self._schema.fields(positions))
-        return [groups[i] for i in filtering.matching(expression, known, schema)]
+    def has(self, name: str) -> bool:
+        return self._block.find(name) >= 0
 
+    def select(self, names: Sequence[str]) -> pa.Schema:
+        return pa.schema(self._block.fields([self._position(name) for name in names]))
 
-@dataclass(slots=True)
-class _Query:
-    """What to read, and what to do with it then."""
+    def occurring(self, text: str) -> list[str]:
+        return [self._block.name(position) for position in self._block.occurring(text)]
 
-    positions: list[int]
-    schema: pa.Schema
-    groups: list[int]
-    attached: Attached | None
-    expression: Any = None
-    names: list[str] | None = None  # of the columns that stay after filtering
+    def names(self) -> list[str]:
+        return self._block.names()
 
-    def finish(self, table: pa.Table) -> pa.Table:
-        if self.expression is not None:
-            table = filtering.filter_table(table, self.expression).select(self.names)
-        return table if self.attached is None else self.attached.put_on(table)
-
-    def finish_batch(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        if self.expression is not None:
-            return one_batch(self.finish(pa.Table.from_batches([batch], schema=self.schema)))
-        return batch if self.attached is None else self.attached.put_on(batch)
-
-
-def one_batch(table: pa.Table) -> pa.RecordBatch:
-    """The rows of a table as a record batch; they are kept also where there is no column."""
-    if not table.num_columns:
-        return rows_without_columns(table.num_rows)
-    batches = table.combine_chunks().to_batches()
-    return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=table.schema)
-
-
-def unique(columns: Iterable[str]) -> list[str]:
-    if isinstance(columns, str):
-        raise TypeError(f"columns takes a list of names: [{columns!r}]")
-    return list(dict.fromkeys(columns))
+    def to_arrow(self) -> pa.Schema:
+        self._whole = self._block.to_arrow()
+        return self._whole

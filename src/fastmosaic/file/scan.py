@@ -22,6 +22,7 @@ from ..format.index import Bucket
 from ..format.metadata import FileMetaData
 from ..format.nested import BucketColumns
 from ..format.wire import MAX_BLOCK_BYTES, MAX_EXPANSION, Compression, decompress
+from ..query.rows import rows_without_columns
 from ..storage.source import EMPTY, Source, read_ranges
 from ..threads import map_in_order
 
@@ -284,8 +285,3 @@ class _Budget:
                 "constant columns or arrays would expand beyond what the bytes of the file can justify; "
                 "if it can be trusted, read fewer columns or row groups at a time"
             )
-
-
-def rows_without_columns(num_rows: int) -> pa.RecordBatch:
-    """A record batch of so many rows that has no column."""
-    return pa.RecordBatch.from_arrays([pa.nulls(num_rows)], ["_"]).select([])

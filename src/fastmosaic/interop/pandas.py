@@ -28,7 +28,7 @@ from ..dataset.discovery import is_many
 from ..dataset.fileset import FileSet, Partitioning
 from ..errors import CorruptFileError, MosaicError, SchemaMismatchError, UnsupportedError, located
 from ..file.options import WriteOptions, accepts_options, check_names
-from ..file.reader import MosaicFile, Readable, unique
+from ..file.reader import MosaicFile, Readable
 from ..file.writer import MosaicWriter, Writable
 from ..format.types import storage_type
 
@@ -371,7 +371,9 @@ def _names(
     """The columns to read: those that are asked for, and those of the index that are there."""
     if columns is None:
         return None
-    asked = unique(columns) if isinstance(columns, str) else [_stored_name(one) for one in columns]
+    if isinstance(columns, str):
+        raise TypeError(f"columns must be a list of names, not a str: [{columns!r}]")
+    asked = [_stored_name(one) for one in columns]
     return [*asked, *(name for name in _index_columns(description) if _has(rows, name))]
 
 
@@ -383,7 +385,7 @@ def _stored_name(name: Any) -> str:
 def _has(rows: MosaicFile | FileSet, name: str) -> bool:
     if isinstance(rows, MosaicFile):
         return rows.metadata.schema_block.find(name) >= 0
-    return name in rows.columns.names()
+    return rows.columns.has(name)
 
 
 def _with_types(table: pa.Table, description: Description, typed: Mapping[str, _Type]) -> pa.Table:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -26,8 +26,6 @@ from ..errors import UnsupportedError
 if TYPE_CHECKING:
     import polars as pl
     from pyarrow.compute import Expression
-
-    from ..dataset.arrow import MosaicDataset
 
 __all__ = ["scan_polars"]
 
@@ -94,12 +92,13 @@ def scan_polars(
         raise ImportError(
             "scan_polars requires Polars: pip install 'fastmosaic[polars]'"
         ) from error
-    from ..dataset.arrow import MosaicDataset
+    from ..dataset.fileset import FileSet
 
-    dataset = MosaicDataset(
+    files = FileSet(
         source, filesystem=filesystem, schema=schema, partitioning=partitioning, unify=unify
     )
-    dtypes = _to_dtypes(dataset.schema)
+    arrow = files.schema
+    dtypes = _to_dtypes(arrow)
 
     def frames(
         with_columns: list[str] | None,
@@ -107,8 +106,19 @@ def scan_polars(
         n_rows: int | None,
         batch_size: int | None,
     ) -> Iterator[pl.DataFrame]:
-        query = _Query(dataset, dtypes, with_columns, predicate, n_rows)
-        return query.frames(batch_size or BATCH_ROWS, use_threads)
+        columns, filters = with_columns, None
+        if predicate is not None:
+            if columns is not None:
+                columns = list(dict.fromkeys([*columns, *predicate.meta.root_names()]))
+            # Polars counts rows before it filters them: none of the first `n_rows` may be skipped.
+            if n_rows is None:
+                filters = _pruning(predicate, arrow, dtypes)
+        query = files.query(columns, filters, limit=n_rows)
+        for rows in files.iter_batches(query, batch_size or BATCH_ROWS, use_threads):
+            frame = _to_frame(rows)
+            if predicate is not None:
+                frame = frame.filter(predicate)
+            yield frame if with_columns is None else frame.select(with_columns)
 
     return register_io_source(frames, schema=dtypes, validate_schema=True, is_pure=True)
 
@@ -130,52 +140,7 @@ def _to_dtypes(schema: pa.Schema) -> pl.Schema:
         raise
 
 
-@dataclass(frozen=True, slots=True)
-class _Query:
-    """What Polars asks for: columns, and of the first rows those for which a predicate is true."""
-
-    dataset: MosaicDataset
-    dtypes: pl.Schema
-    columns: list[str] | None
-    predicate: pl.Expr | None
-    num_rows: int | None
-
-    def frames(self, batch_size: int, use_threads: bool) -> Iterator[pl.DataFrame]:
-        for rows in self._rows(batch_size, use_threads):
-            frame = _to_frame(rows)
-            if self.predicate is not None:
-                frame = frame.filter(self.predicate)
-            yield frame if self.columns is None else frame.select(self.columns)
-
-    def _rows(
-        self, batch_size: int, use_threads: bool
-    ) -> Iterable[pa.RecordBatch] | Iterable[pa.Table]:
-        """The rows among which those of the query are, in order."""
-        columns, filters = self.columns, None
-        if self.predicate is not None:
-            if columns is not None:
-                columns = list(dict.fromkeys([*columns, *self.predicate.meta.root_names()]))
-            # Rows are counted before they are filtered: none of the first may be skipped.
-            if self.num_rows is None:
-                filters = _pruning(self.predicate, self.dataset.schema, self.dtypes)
-        # `head` reads the row groups of its rows only, but at once.
-        if self.num_rows is not None and self.num_rows <= batch_size:
-            return [self.dataset.head(self.num_rows, columns, use_threads=use_threads)]
-        batches = self.dataset.iter_batches(
-            batch_size, columns=columns, filters=filters, use_threads=use_threads
-        )
-        return batches if self.num_rows is None else _first(batches, self.num_rows)
-
-
-def _first(batches: Iterable[pa.RecordBatch], num_rows: int) -> Iterator[pa.RecordBatch]:
-    for batch in batches:
-        yield batch.slice(0, num_rows)
-        num_rows -= batch.num_rows
-        if num_rows <= 0:
-            return
-
-
-def _to_frame(rows: pa.RecordBatch | pa.Table) -> pl.DataFrame:
+def _to_frame(rows: pa.RecordBatch) -> pl.DataFrame:
     import polars as pl
 
     # Arrow's interface for exchange gives columns, and without any no number of rows.

@@ -24,7 +24,16 @@ from ..errors import ColumnNotFoundError
 if TYPE_CHECKING:
     from pyarrow.compute import Expression
 
-__all__ = ["Statistics", "columns_of", "filter_table", "guarantee", "matching", "to_expression"]
+__all__ = [
+    "Statistics",
+    "columns_of",
+    "constant",
+    "filter_table",
+    "guarantee",
+    "matching",
+    "matching_rows",
+    "to_expression",
+]
 
 Statistics: TypeAlias = tuple[pa.Field, int, int, pa.Scalar | None, pa.Scalar | None]
 """Of one column in one row group: field, num_rows, null_count, minimum, maximum."""
@@ -150,6 +159,13 @@ def guarantee(
     return _all(bounds)
 
 
+def constant(field: pa.Field, value: pa.Scalar, num_rows: int) -> Statistics:
+    """Return the statistics of a column with the same value in all rows."""
+    if value.is_valid:
+        return field, num_rows, 0, value, value
+    return field, num_rows, num_rows, None, None
+
+
 def matching(
     expression: Expression, groups: Sequence[Sequence[Statistics]], schema: pa.Schema
 ) -> list[int]:
@@ -244,6 +260,13 @@ def _is_number(type: pa.DataType) -> bool:
 
 def _all(expressions: Sequence[Expression]) -> Expression:
     return functools.reduce(operator.and_, expressions)
+
+
+def matching_rows(table: pa.Table, expression: Expression) -> list[int]:
+    """Return the numbers of the rows for which `expression` is true."""
+    name = "#".join(table.column_names) + "#"  # not the name of a column
+    numbered = table.append_column(name, pa.array(range(table.num_rows), pa.int64()))
+    return filter_table(numbered, expression)[name].to_pylist()
 
 
 def filter_table(table: pa.Table, expression: Expression) -> pa.Table:

@@ -8,7 +8,7 @@ looked up when it is needed, once in each distinct schema block. Only `to_arrow`
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from itertools import chain
 from typing import Protocol
@@ -26,6 +26,12 @@ class DatasetSchema(Protocol):
 
     def field(self, name: str) -> pa.Field:
         """Return the column called `name`, or raise `ColumnNotFoundError`."""
+
+    def has(self, name: str) -> bool:
+        """Tell whether there is a column called `name`."""
+
+    def select(self, names: Sequence[str]) -> pa.Schema:
+        """Return the columns called `names`, in this order, or raise `ColumnNotFoundError`."""
 
     def occurring(self, text: str) -> list[str]:
         """Return the names of columns that occur anywhere in `text`."""
@@ -55,6 +61,14 @@ class Union:
                 raise ColumnNotFoundError.for_name(name, self.names())
             self._fields[name] = found
         return found
+
+    def has(self, name: str) -> bool:
+        return name in self._partitions.names or any(
+            block.find(name) >= 0 for block in self._blocks
+        )
+
+    def select(self, names: Sequence[str]) -> pa.Schema:
+        return pa.schema([self.field(name) for name in names])
 
     def _find(self, name: str) -> pa.Field | None:
         union: pa.Field | None = None
@@ -112,6 +126,12 @@ class Fixed:
         if index < 0:
             raise ColumnNotFoundError.for_name(name, self.names())
         return self._schema.field(index)
+
+    def has(self, name: str) -> bool:
+        return bool(self._schema.get_field_index(name) >= 0)
+
+    def select(self, names: Sequence[str]) -> pa.Schema:
+        return pa.schema([self.field(name) for name in names])
 
     @cached_property
     def _packed(self) -> Names:

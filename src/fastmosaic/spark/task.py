@@ -8,8 +8,8 @@ from typing import Final
 
 import pyarrow as pa
 
-from ..dataset.fileset import Query
 from ..dataset.tasks import Scan, Split
+from ..query.query import Query
 from .schemas import arrow_for_spark, cast_for_spark
 
 __all__ = ["PlannedReader", "SplitReader"]

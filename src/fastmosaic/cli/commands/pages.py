@@ -12,7 +12,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from ...convert.inputs import matching
-from ...dataset.fileset import File
+from ...dataset.files import File
 from ...file.stored import Encoding, Page, StoredColumn, stored_bytes, stored_columns
 from ...format.bucket import Layout
 from ..arguments import Commands, add_columns, positive

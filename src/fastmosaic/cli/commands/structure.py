@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ...dataset.fileset import File
+from ...dataset.files import File
 from ...file.stored import AnnexSection, annex_sections, paged_sizes
 from ...format.annex import Annex, Section
 from ...format.footer import Flag, Footer

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from ...convert.write import check_options
-from ...dataset.fileset import File, FileSet
+from ...dataset.files import File
+from ...dataset.fileset import FileSet
 from ...errors import UnsupportedError
 from ...storage.staging import Staging
 from .convert import DEFAULT_TARGET_BYTES

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import pyarrow as pa
 
-from ...dataset.fileset import File, FileSet
+from ...dataset.files import File
+from ...dataset.fileset import FileSet
 from ...dataset.profile import ColumnProfile, Measures, Profiler, conclude
 from .records import Records, Result, identity, list_files
 from .report import ProfileReport

@@ -8,7 +8,9 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 from pyarrow import types
 
-from ...dataset.fileset import File, FileSet, Query
+from ...dataset.files import File
+from ...dataset.fileset import FileSet
+from ...query.query import Query
 from ...schemas.widen import widened
 
 __all__ = ["Aggregate", "answer"]
@@ -29,7 +31,9 @@ def answer(
 ) -> list[pa.Scalar] | None:
     """Return the values with the types of `schema`; None if metadata lacks one of them."""
     groups = [
-        (file, group) for file, groups in files.plan(Query(pa.schema([]), [])) for group in groups
+        (planned.file, group)
+        for planned in files.plan(Query(pa.schema([]), []))
+        for group in planned.groups
     ]
     found: dict[str, Summary | None] = {}
     values = []

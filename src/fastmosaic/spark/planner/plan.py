@@ -12,8 +12,10 @@ from typing import Final
 import pyarrow as pa
 from pyarrow import types
 
-from ...dataset.fileset import File, FileSet, Query
+from ...dataset.files import File
+from ...dataset.fileset import FileSet
 from ...dataset.tasks import Scan, Split, share_out
+from ...query.query import Query
 from ...schemas.fit import Fits
 from ...schemas.union import Fixed
 from ..task import PlannedReader

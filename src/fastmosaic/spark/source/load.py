@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyarrow import types
 
-from ...dataset.fileset import FileSet, Query
+from ...dataset.fileset import FileSet
 from ...dataset.tasks import Split, share_out
+from ...query.query import Query
 from ...query.selection import selected
 from ..task import SplitReader
 from .options import LoadOptions

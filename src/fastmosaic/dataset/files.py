@@ -1,0 +1,154 @@
+"""One file of a dataset: its metadata, read once, and reading row groups of it."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import Any
+
+import pyarrow as pa
+
+from ..errors import CorruptFileError, MosaicError, UnsupportedError
+from ..file.opening import decode_schema, read_end
+from ..file.scan import Scanner
+from ..format.metadata import FileMetaData
+from ..format.schema import SchemaBlock
+from ..format.wire import Compression
+from ..query.rows import Rows
+from ..schemas.fit import Fits
+from ..storage.source import Source, open_source
+from .discovery import Found
+
+
+class SchemaCache:
+    """Decoded schema blocks by their bytes: files with the same schema share one."""
+
+    def __init__(self) -> None:
+        self._blocks: dict[tuple[bytes, Compression], SchemaBlock] = {}
+        self._turn = threading.Lock()
+
+    def decode(self, block: bytes, compression: Compression) -> SchemaBlock:
+        key = (block, compression)
+        with self._turn:
+            if key not in self._blocks:
+                self._blocks[key] = decode_schema(block, compression)
+            return self._blocks[key]
+
+    def __reduce__(self) -> tuple[type[SchemaCache], tuple[()]]:
+        return SchemaCache, ()  # the files carry what was decoded
+
+
+class File:
+    """A file of a dataset.
+
+    Nothing is read before `metadata` is used. Local files are closed after each use.
+    """
+
+    __slots__ = ("_metadata", "_schemas", "_size", "_source", "found", "values")
+
+    def __init__(
+        self,
+        found: Found,
+        values: tuple[pa.Scalar, ...],
+        schemas: SchemaCache,
+        state: Any = (None, 0),
+    ) -> None:
+        self.found = found
+        self.values = values  # of its partition columns
+        self._schemas = schemas
+        self._metadata: FileMetaData | None
+        self._metadata, self._size = state
+        self._source: Source | None = None
+
+    def __reduce__(self) -> Any:
+        return File, (self.found, self.values, self._schemas, (self._metadata, self._size))
+
+    @property
+    def name(self) -> str:
+        return self.found.name
+
+    @property
+    def is_local(self) -> bool:
+        return self.found.filesystem is None
+
+    @property
+    def metadata(self) -> FileMetaData:
+        """The metadata of the file, read on first use."""
+        if self._metadata is None:
+            source = self._open()
+            try:
+                self._metadata, _ = read_end(source, self._schemas.decode)
+                self._size = source.size
+            finally:
+                self._release(source)
+        return self._metadata
+
+    @property
+    def size(self) -> int:
+        """The size of the file in bytes when its metadata was read."""
+        return self._size
+
+    def row_edges(self) -> list[int]:
+        """Return the number of the first row of each row group, then the number of rows."""
+        metadata = self.metadata
+        return list(accumulate(map(metadata.rows_of, range(metadata.num_row_groups)), initial=0))
+
+    def read(
+        self, fits: Fits, groups: Sequence[int], use_threads: bool, rows: Rows | None = None
+    ) -> list[pa.RecordBatch]:
+        """Read row groups, or the rows of them that `rows` selects, as batches of the dataset."""
+        metadata = self.metadata
+        fit = fits.of_block(metadata.schema_block)
+        source = self._open()
+        try:
+            if source.size != self._size:
+                raise OSError(
+                    f"{self.name} has {source.size} bytes, but had {self._size} when the dataset "
+                    "was opened; open the dataset again"
+                )
+            batches = Scanner(source, metadata).read(fit.positions, fit.source, groups, use_threads)
+        finally:
+            self._release(source)
+        if rows is not None:
+            edges = self.row_edges()
+            batches = [
+                rows.within(*edges[group : group + 2]).of_batch(batch)
+                for group, batch in zip(groups, batches, strict=True)
+            ]
+        return [part for batch in batches for part in fit(batch, self.values, self.name)]
+
+    def _open(self) -> Source:
+        if self._source is not None:
+            return self._source
+        source = open_source(self.found.path, self.found.filesystem, size=self.found.size)
+        source.name = self.name
+        return source
+
+    def _release(self, source: Source) -> None:
+        # Local files are cheap to open, and the number of open files is limited. Opening a remote
+        # file takes a request, and keeping it holds no resource.
+        if source.is_local:
+            source.close()
+        else:
+            self._source = source
+
+
+def readable(files: Sequence[File]) -> list[File]:
+    """Return the files that can be opened; a warning names the others."""
+    kept = []
+    errors: list[MosaicError] = []
+    for file in files:
+        try:
+            _ = file.metadata
+        except (CorruptFileError, UnsupportedError) as error:
+            errors.append(error)
+        else:
+            kept.append(file)
+    if not kept:
+        raise errors[0]
+    if errors:
+        some = "; ".join(map(str, errors[:5])) + ("; ..." if len(errors) > 5 else "")
+        warnings.warn(f"skipped {len(errors)} unreadable files: {some}", stacklevel=4)
+    return kept
