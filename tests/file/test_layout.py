@@ -17,14 +17,16 @@ from fastmosaic.file.layout import (
     is_paged_better,
     num_pieces,
 )
-from fastmosaic.format._encode import Columns, encode
+from fastmosaic.format._encode import ArrowColumns, encode
 from fastmosaic.format.types import ColumnType
 
 
 def encoded(table):
     kinds = bytes(ColumnType.from_arrow(field).kind for field in table.schema)
     count = table.num_columns
-    return encode(list(map(Columns, table.to_batches())), range(count), kinds, bytes(count), 0, 0)
+    return encode(
+        list(map(ArrowColumns, table.to_batches())), range(count), kinds, bytes(count), 0, 0
+    )
 
 
 def numbers(count):

@@ -50,14 +50,14 @@ def pages_of(data: bytes, group: int = 0) -> dict:
     return {page.path: page for column in columns for page in column.pages}
 
 
-def expected_pages(columns: list[pa.Array]) -> list[reference.Page]:
-    """The pages of a bucket by the rules of the format, with the default limits."""
+def expected_pages(columns: list[pa.Array]) -> list[tuple[reference.Page, pa.DataType]]:
+    """The pages of a bucket and their types by the rules of the format, with default limits."""
     types = reference.flatten_types(column.type for column in columns)
     pages = []
     for column, arrow in zip(reference.flatten_columns(columns), types, strict=True):
         is_limited = reference.width(arrow) in (None, 12)
         encoding = reference.choose_encoding(column, 255, 32768, is_limited)
-        pages.append(reference.encode_page(column, encoding))
+        pages.append((reference.encode_page(column, encoding), arrow))
     return pages
 
 
@@ -91,7 +91,7 @@ def test_pages(layout, data):
         bucket = metadata.bucket(0, number)
         prefix = 2 if bucket.layout == "paged" else 0
         actual = reference.primaries_first([list(column.pages) for column in columns])
-        for page, oracle in zip(actual, expected, strict=True):
+        for page, (oracle, arrow) in zip(actual, expected, strict=True):
             assert page.encoding == ENCODINGS[oracle.encoding]
             assert (page.num_rows, page.null_count) == (oracle.num_rows, null_count(oracle))
             if oracle.encoding == reference.ALL_NULL:
@@ -99,16 +99,17 @@ def test_pages(layout, data):
                 continue
             assert page.size == prefix + len(oracle.table + oracle.nulls + oracle.data)
             count = page.num_entries
-            if oracle.encoding == reference.DICT:
-                assert reference.uv(count) + bytes(page.values) == oracle.table
-            else:
-                assert bytes(page.values) == oracle.table
-                assert count == (oracle.encoding == reference.CONST)
+            entries = []
+            if oracle.encoding != reference.PLAIN:
+                entries = reference.read_table(io.BytesIO(oracle.table), oracle.encoding, arrow)
+            assert count == len(entries)
+            assert page.entry_bytes == sum(map(len, entries))
+            assert reference.same_array(page.entries(), reference.deserialize(entries, arrow))
         assert sum(page.stored_bytes for page in actual) == bucket.compressed_size
         sizes = paged_sizes(source, metadata, 0)
         if bucket.layout == "paged":
             assert sizes[number] == sum(page.size for page in actual)
-            for page, oracle in zip(actual, expected, strict=True):
+            for page, (oracle, _) in zip(actual, expected, strict=True):
                 slot = reference.encode_slot(oracle, 1)
                 assert page.stored_bytes - len(slot) in (4, 8, 10)  # of the directory
         else:
@@ -322,7 +323,7 @@ def test_a_dictionary_index_without_an_entry():
     data[opened(bytes(data))[1].footer.schema_offset - 1] = 0xFF
     page = pages_of(bytes(data))["kind"]
     assert page.entries().to_pylist() == ["north", "south", "west"]
-    with pytest.raises(fm.CorruptFileError, match="kind: a dictionary index has no entry"):
+    with pytest.raises(fm.CorruptFileError, match="column 'kind': a dictionary index has no entry"):
         page.counts()
 
 

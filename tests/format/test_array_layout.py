@@ -17,7 +17,7 @@ from strategies import FLAT_TYPES, assert_same, list_types, tables, write_option
 
 import fastmosaic as fm
 from fastmosaic.format._decode import Pages
-from fastmosaic.format._encode import Columns, encode
+from fastmosaic.format._encode import ArrowColumns, encode
 from fastmosaic.format.types import ColumnType, Kind
 
 REFUSED = (fm.CorruptFileError, fm.UnsupportedError)
@@ -109,7 +109,7 @@ def test_the_bytes_are_those_of_the_oracle(element, data, compression, threshold
 
 def test_kernels_keep_blocks_and_values_apart():
     kinds = bytes([Kind.ARRAY_BLOCK, Kind.INT8])
-    columns = Columns(
+    columns = ArrowColumns(
         pa.record_batch({"x": pa.array([1], pa.int32()), "y": pa.array([7], pa.int8())})
     )
     encoded = encode([columns], [0, 1], kinds, bytes(2), 0, 0)
@@ -330,14 +330,18 @@ def test_forged_files_are_sound_otherwise():
         ({"version": 2}, fm.UnsupportedError, "version 2 .* is newer than this library"),
         ({"descriptor": b"\x14\1\0\3\1"}, fm.UnsupportedError, "STRUCT, of a later Mosaic version"),
         ({"flags": 0}, fm.CorruptFileError, "version 0x81"),
-        ({"num_rows": 8}, fm.CorruptFileError, "column 'x': .* 7 arrays where there are 8 rows"),
-        ({"data": sized(BLOCK[:-1])}, fm.CorruptFileError, "column 'x': .*checksum"),
-        ({"data": b"\0"}, fm.CorruptFileError, "column 'x': .*"),
-        ({"data": b"\1\0"}, fm.CorruptFileError, "column 'x': .*"),
-        ({"data": uv(len(BLOCK) + 1) + BLOCK}, fm.CorruptFileError, "column 'x': .*ends before"),
-        ({"descriptor": b"\xe0\1\0\4\1"}, fm.CorruptFileError, "column 'x': .*"),
-        ({"descriptor": b"\xe0\0\0\3\1"}, fm.CorruptFileError, "'x' has 1 nulls"),
-        ({"descriptor": b"\xe0\1\0\3\0"}, fm.CorruptFileError, "column 'x': 1 null elements"),
+        ({"num_rows": 8}, fm.CorruptFileError, r"column 'x', .* 7 arrays where there are 8 rows"),
+        ({"data": sized(BLOCK[:-1])}, fm.CorruptFileError, r"column 'x', .*checksum"),
+        ({"data": b"\0"}, fm.CorruptFileError, "column 'x', offset 0: "),
+        ({"data": b"\1\0"}, fm.CorruptFileError, "column 'x', offset 0: "),
+        ({"data": uv(len(BLOCK) + 1) + BLOCK}, fm.CorruptFileError, r"column 'x', .*ends before"),
+        ({"descriptor": b"\xe0\1\0\4\1"}, fm.CorruptFileError, "column 'x', offset 0: "),
+        ({"descriptor": b"\xe0\0\0\3\1"}, fm.CorruptFileError, "column 'x': there are 1 nulls"),
+        (
+            {"descriptor": b"\xe0\1\0\3\0"},
+            fm.CorruptFileError,
+            "column 'x', offset 0: 1 null elements",
+        ),
         ({"descriptor": b"\xe0\1\0\x12\1\0\3\1"}, fm.CorruptFileError, "of lists or maps"),
         ({"descriptor": b"\xe0\1\0\xe0\1\0\3\1"}, fm.CorruptFileError, "of lists or maps"),
         ({"descriptor": b"\x12\1\0\xe0\1\0\3\1"}, fm.UnsupportedError, "inside a list or map"),
@@ -365,7 +369,7 @@ def test_descriptors_alone_are_checked_too(nested):
 def test_a_block_is_not_encoded_again(flags):
     data = flags + forged(sized(BLOCK), 7)[2:]
     with pytest.raises(
-        fm.CorruptFileError, match="column 'x': an array data block has an encoding"
+        fm.CorruptFileError, match="column 'x', offset 0: an array data block has an encoding"
     ):
         fm.read_table(data)
 

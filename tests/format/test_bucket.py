@@ -12,7 +12,7 @@ from strategies import tables
 from fastmosaic.errors import CorruptFileError, UnsupportedError
 from fastmosaic.format import bucket
 from fastmosaic.format._decode import Batch
-from fastmosaic.format._encode import Columns, encode
+from fastmosaic.format._encode import ArrowColumns, encode
 from fastmosaic.format.bucket import Directory
 from fastmosaic.format.nested import BucketColumns, flatten
 from fastmosaic.format.schema import SchemaBlock
@@ -35,7 +35,7 @@ def encoded(table):
     columns = columns_of(table.schema)
     batches = []
     for batch in table.to_batches():
-        arrays = Columns(batch)
+        arrays = ArrowColumns(batch)
         for i, field in enumerate(table.schema):
             lengths, *children = flatten(batch.column(i), ColumnType.from_arrow(field))
             arrays.put(i, lengths)

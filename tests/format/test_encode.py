@@ -10,7 +10,7 @@ from hypothesis import given, strategies as st
 from reference import ALL_NULL, CONST, DICT, PLAIN
 from strategies import FLAT_TYPES, array_of, scalar_types, tables
 
-from fastmosaic.format._encode import ColumnFault, Columns, encode
+from fastmosaic.format._encode import ArrowColumns, ColumnFault, encode
 from fastmosaic.format.types import ColumnType
 
 
@@ -21,7 +21,7 @@ def kinds_of(schema):
 def encoded(table, use_dictionary=None, max_entries=255, max_bytes=32768):
     """The pages of all columns of a table, of its batches as they are."""
     flags = [True] * table.num_columns if use_dictionary is None else use_dictionary
-    batches = [Columns(batch) for batch in table.to_batches()]
+    batches = [ArrowColumns(batch) for batch in table.to_batches()]
     columns = range(table.num_columns)
     return encode(batches, columns, kinds_of(table.schema), bytes(flags), max_entries, max_bytes)
 
@@ -99,7 +99,7 @@ def test_pages_of_a_bucket_are_those_of_the_oracle(table, rng, max_entries, max_
 def test_the_size_of_a_batch_is_that_of_its_values(table):
     for batch in table.to_batches():
         values = filter(None, reference.chain(*map(reference.serialize, batch.columns)))
-        plain, arrow_bytes = Columns(batch).sizes(kinds_of(table.schema))
+        plain, arrow_bytes = ArrowColumns(batch).sizes(kinds_of(table.schema))
         assert plain == sum(map(len, values))
         assert arrow_bytes >= 0
 
@@ -263,11 +263,11 @@ def test_numbers_that_share_their_low_bits_are_different_entries():
     assert reference.get_uv(page.table, 0)[0] == len(set(numbers))
 
 
-# Columns
+# ArrowColumns
 
 
 def test_arrays_stand_in_for_columns_and_follow_them():
-    columns = Columns(pa.record_batch({"a": [1, 2], "b": [[1], [2, 3]]}))
+    columns = ArrowColumns(pa.record_batch({"a": [1, 2], "b": [[1], [2, 3]]}))
     columns.put(1, pa.array([1, 2], pa.int32()))
     appended = [columns.append(pa.array(["é" * i], pa.string())) for i in range(20)]
     assert appended == list(range(2, 22))
@@ -283,7 +283,7 @@ def test_arrays_stand_in_for_columns_and_follow_them():
 
 
 def test_numbers_that_do_not_fit_together_are_refused():
-    columns = Columns(pa.record_batch({"a": [1, 2]}))
+    columns = ArrowColumns(pa.record_batch({"a": [1, 2]}))
     int64 = kinds_of(pa.schema([("", pa.int64())]))
     with pytest.raises(ValueError, match="2 kinds for 1 columns"):
         columns.sizes(int64 * 2)

@@ -2,7 +2,7 @@
 
 arrow        MosaicDataset: many files as one pyarrow dataset, for Arrow, DuckDB and Polars
 discovery    Which files a user means: by a path, a directory, a glob, or a list of these
-distinct     How many different values a column has: a sketch of it that is small and can be merged
+distinct     Estimates how many distinct values a column has, with a small sketch that can be merged
 files        One file of a dataset: its metadata, read once, and reading row groups of it
 fileset      Many files as one table: open them, read, count and take rows
 hive         Hive partitions: directories named `key=value`, and the columns that they stand for

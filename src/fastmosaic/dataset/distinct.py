@@ -1,74 +1,56 @@
-"""How many different values a column has: a sketch of it that is small and can be merged.
+"""Estimates how many distinct values a column has, with a small sketch that can be merged.
 
-A sketch is the smallest hashes of the values, sorted. While they are fewer than its size, they are
-all there are; then the largest of them tells how thick they lie. The error of that is about one by
-the square root of the size: a sixteenth for 256 hashes.
+A sketch contains the smallest hashes of the values. While there are fewer hashes than it can
+hold, their number is exact. After that, the largest of them tells how densely hashes are spread,
+and the number of distinct values follows from that. The relative error is about one divided by the
+square root of the size: 1/16 for 256 hashes.
+
+Hashes are the same in every process, so sketches of different processes can be merged.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
-
 import pyarrow as pa
-from pyarrow import types
 
-_WORD: Final = pa.uint64()
-_NAN: Final = 0x7FF8_0000_0000_0000
-_MIX: Final = ((30, 0xBF58_476D_1CE4_E5B9), (27, 0x94D0_49BB_1331_11EB), (31, 1))
+from ..format.hashes import SmallestHashes, can_hash
 
-EMPTY: Final = pa.nulls(0, _WORD)  # without an import of pandas
+__all__ = ["DistinctSketch", "can_hash"]
 
 
-def has_sketch(type: pa.DataType) -> bool:
-    return not types.is_nested(type)
+class DistinctSketch:
+    """Estimates the number of distinct values among those that are added.
 
+    Parameters
+    ----------
+    size : int
+        The number of hashes to keep. Up to `size - 1` distinct values are counted exactly.
 
-def words(values: pa.Array) -> pa.Array:
-    """A number for each of `values`, which are distinct and not null: the same for the same value.
-
-    That of a string is Python's own hash of it, which Spark has all its workers make alike.
+    >>> sketch = DistinctSketch(256)
+    >>> sketch.add(pa.chunked_array([["a", "b"], [None, "a"]]))
+    >>> sketch.estimate()
+    2
     """
-    import pyarrow.compute as pc
 
-    kind = values.type
-    if types.is_floating(kind):
-        wide = values.cast(pa.float64())
-        numbers = pc.add(wide.filter(pc.invert(pc.is_nan(wide))), 0.0).view(_WORD)  # no -0.0
-        if len(numbers) < len(values):
-            return pa.concat_arrays([numbers, pa.array([_NAN], _WORD)])
-        return numbers
-    if types.is_boolean(kind):
-        return values.cast(pa.uint8()).cast(_WORD)
-    if types.is_integer(kind) or types.is_temporal(kind):
-        plain = {8: pa.int8(), 16: pa.int16(), 32: pa.int32(), 64: pa.int64()}[kind.bit_width]
-        return values.view(plain).cast(pa.int64()).view(_WORD)
-    if types.is_decimal(kind):
-        values = values.cast(pa.string())
-    return pa.array(map(hash, values.cast(pa.binary()).to_pylist()), pa.int64()).view(_WORD)
+    __slots__ = ("_hashes",)
 
+    def __init__(self, size: int) -> None:
+        self._hashes = SmallestHashes(size)
 
-def mixed(numbers: pa.Array) -> pa.Array:
-    """Numbers made to look random, each in its own way (the end of SplitMix64)."""
-    import pyarrow.compute as pc
+    def add(self, values: pa.Array | pa.ChunkedArray) -> None:
+        """Add values; nulls do not count."""
+        self._hashes.add(values)
 
-    for shift, factor in _MIX:
-        shifted = pc.shift_right(numbers, pa.scalar(shift, _WORD))
-        numbers = pc.multiply(pc.bit_wise_xor(numbers, shifted), pa.scalar(factor, _WORD))
-    return numbers
+    def merge(self, hashes: pa.Array) -> None:
+        """Add the `hashes` of another sketch."""
+        self._hashes.merge(hashes)
 
+    def hashes(self) -> pa.Array:
+        """Return the contents of the sketch, for `merge`: a uint64 array."""
+        return self._hashes.hashes()
 
-def smallest(hashes: Sequence[pa.Array], size: int) -> pa.Array:
-    """The sketch of all these hashes."""
-    import pyarrow.compute as pc
-
-    every = hashes[0] if len(hashes) == 1 else pa.concat_arrays(hashes)
-    distinct = every.unique()
-    return distinct.take(pc.array_sort_indices(distinct)[:size])
-
-
-def estimate(sketch: pa.Array, size: int) -> int:
-    """How many different values there were."""
-    if len(sketch) < size:
-        return len(sketch)
-    return round((size - 1) * 2**64 / (sketch[-1].as_py() + 1))
+    def estimate(self) -> int:
+        """Return the number of distinct values."""
+        hashes, size = self._hashes.hashes(), self._hashes.size
+        if len(hashes) < size:
+            return len(hashes)
+        return round((size - 1) * 2**64 / (hashes[-1].as_py() + 1))

@@ -15,17 +15,14 @@ from ..file.stored import Encoding, StoredColumn, stored_columns
 from ..format.schema import SchemaBlock
 from ..schemas.fit import Fits
 from ..storage.source import open_source
-from . import distinct as sketches
+from .distinct import DistinctSketch, can_hash
 from .files import File
 
 # Up to so many different values are counted exactly.
 DISTINCT_EXACT: Final = 255
 
 _SKETCH_SIZE: Final = DISTINCT_EXACT + 1
-_MAX_HASH: Final = 2**64 - 1
 _MAX_HELD_BYTES: Final = 64 << 20  # of values that are measured together
-# Values that are hashed together, of several columns: a call of Arrow costs as much as hundreds.
-_MIN_HASHED: Final = 1 << 16
 _MAX_HELD_BOUNDS: Final = 16  # before they become one
 _FIGURES: Final = pa.schema(
     [(name, pa.int64()) for name in ("nulls", "bytes", *Encoding)]
@@ -101,16 +98,8 @@ class Profiler:
         table = pa.Table.from_batches(self._held, self._schema)
         self._num_rows += sum(batch.num_rows for batch in self._held)
         self._held, self._held_bytes = [], 0
-        numbers: list[tuple[_Column, pa.Array]] = []
-        count = 0
-        for i, column in enumerate(self._columns):
-            own = column.add_values(table.column(i))
-            numbers.append((column, own))
-            count += len(own)
-            if count >= _MIN_HASHED:
-                _add_hashes(numbers)
-                numbers, count = [], 0
-        _add_hashes(numbers)
+        for column, values in zip(self._columns, table.columns, strict=True):
+            column.add_values(values)
 
     def measures(self) -> Measures:
         """What was measured of all that was taken in."""
@@ -124,64 +113,36 @@ class Profiler:
         )
 
 
-def _add_hashes(numbers: Sequence[tuple[_Column, pa.Array]]) -> None:
-    """Let columns have the hashes of the numbers of their values, made in one go."""
-    if not numbers:
-        return
-    hashes = sketches.mixed(pa.concat_arrays([own for _, own in numbers]))
-    start = 0
-    for column, own in numbers:
-        if len(own):
-            column.add_hashes(hashes.slice(start, len(own)))
-        start += len(own)
-
-
 class _Column:
     """What was seen of a column."""
 
     def __init__(self, field: pa.Field) -> None:
         self._type = field.type
-        self._has_order = not pa.types.is_nested(field.type)
+        self._has_order = can_hash(field.type)
         self._nulls = 0
         self._bytes = 0
         self._pages: dict[str, int] = dict.fromkeys(Encoding, 0)
-        self._hashes = sketches.EMPTY
+        self._sketch = DistinctSketch(_SKETCH_SIZE)
         self._extremes: list[pa.Array] = []
 
     def add_stored(self, column: StoredColumn) -> None:
         self._bytes += column.stored_bytes
         self._pages[column.encoding] += 1
 
-    def add_values(self, values: pa.ChunkedArray) -> pa.Array:
-        """Count nulls and keep the bounds; a number for each distinct value."""
+    def add_values(self, values: pa.ChunkedArray) -> None:
+        """Count nulls, keep the bounds, and add the values to the sketch."""
         self._nulls += values.null_count
         if not self._has_order or values.null_count == len(values):
-            return sketches.EMPTY
-        distinct = values.unique().drop_null()
-        ordered = _without_nan(distinct)
-        if len(ordered):
+            return
+        self._sketch.add(values)
+        ordered = _without_nan(values)
+        if len(ordered) > ordered.null_count:
             self._extremes.append(_min_max(ordered))
         if len(self._extremes) > _MAX_HELD_BOUNDS:
             self._extremes = [self.bounds()]
-        return sketches.words(distinct)
-
-    def add_hashes(self, hashes: pa.Array) -> None:
-        import pyarrow.compute as pc
-
-        # Sorting is dear, so it is done with few of them that are likely to be enough.
-        limit = _MAX_HASH
-        if len(self._hashes) == _SKETCH_SIZE:
-            limit = self._hashes[-1].as_py()
-        elif len(hashes) > 8 * _SKETCH_SIZE:
-            limit = _MAX_HASH // len(hashes) * 4 * _SKETCH_SIZE
-        few = hashes.filter(pc.less_equal(hashes, pa.scalar(limit, pa.uint64())))
-        sketch = sketches.smallest([self._hashes, few], _SKETCH_SIZE)
-        if len(sketch) < _SKETCH_SIZE and len(few) < len(hashes):
-            sketch = sketches.smallest([self._hashes, hashes], _SKETCH_SIZE)
-        self._hashes = sketch
 
     def figures(self) -> dict[str, object]:
-        hashes = self._hashes.to_pylist()
+        hashes = self._sketch.hashes().to_pylist()
         return {"nulls": self._nulls, "bytes": self._bytes, **self._pages, "hashes": hashes}
 
     def bounds(self) -> pa.Array:
@@ -199,13 +160,13 @@ def conclude(schema: pa.Schema, parts: Sequence[Measures]) -> tuple[ColumnProfil
     profiles = []
     for index, field in enumerate(schema):
         own = [one[index] for one in figures]
-        sketch = sketches.smallest(
-            [sketches.EMPTY, *(pa.array(one["hashes"], pa.uint64()) for one in own)], _SKETCH_SIZE
-        )
+        sketch = DistinctSketch(_SKETCH_SIZE)
+        for one in own:
+            sketch.merge(pa.array(one["hashes"], pa.uint64()))
         nulls = sum(one["nulls"] for one in own)
         is_nested = pa.types.is_nested(field.type)
         # An estimate may be too large; there are not more different values than values.
-        distinct = min(sketches.estimate(sketch, _SKETCH_SIZE), num_rows - nulls)
+        distinct = min(sketch.estimate(), num_rows - nulls)
         low, high = None, None
         if not is_nested:
             low, high = _texts([part.bounds.column(index) for part in parts])
@@ -225,7 +186,7 @@ def conclude(schema: pa.Schema, parts: Sequence[Measures]) -> tuple[ColumnProfil
     return tuple(profiles)
 
 
-def _without_nan(values: pa.Array) -> pa.Array:
+def _without_nan(values: pa.ChunkedArray) -> pa.ChunkedArray:
     import pyarrow.compute as pc
 
     is_float = pa.types.is_floating(values.type)

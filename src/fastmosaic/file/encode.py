@@ -11,8 +11,14 @@ import pyarrow as pa
 
 from ..errors import ColumnNotFoundError, MosaicError, UnsupportedError
 from ..format import list_blocks as arrays
-from ..format._encode import ColumnFault, Columns, encode
-from ..format.bucket import encode_monolithic, encode_paged, monolithic_header
+from ..format.bucket import (
+    ArrowColumns,
+    ColumnFault,
+    encode_monolithic,
+    encode_paged,
+    encode_pages,
+    monolithic_header,
+)
 from ..format.index import Statistic
 from ..format.nested import BucketColumns, flatten
 from ..format.schema import SchemaBlock
@@ -143,9 +149,9 @@ class RowGroupEncoder:
             work = partial(self._encode_bucket, batches, columns)
             yield from map_in_order(work, self._plans, threaded)
 
-    def _columns(self, batch: pa.RecordBatch) -> Columns:
+    def _columns(self, batch: pa.RecordBatch) -> ArrowColumns:
         """Return the flat columns of a batch for the kernel. They occupy memory of their own."""
-        columns = Columns(batch)
+        columns = ArrowColumns(batch)
         for position in self._nested:
             index = self._index_of[position]
             lengths, *children = flatten(batch.column(index), self._schema.column_type(position))
@@ -155,11 +161,11 @@ class RowGroupEncoder:
         return columns
 
     def _encode_bucket(
-        self, batches: Sequence[pa.RecordBatch], columns: list[Columns], plan: _BucketPlan
+        self, batches: Sequence[pa.RecordBatch], columns: list[ArrowColumns], plan: _BucketPlan
     ) -> FinishedBucket:
         num_columns = plan.columns.num_columns
         try:
-            pages = encode(
+            pages = encode_pages(
                 columns,
                 plan.arrays,
                 plan.columns.kinds,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum, auto
 from typing import Final
 
-from ..format._encode import EncodedPages
+from ..format.bucket import EncodedPages
 from ..format.wire import MAX_BLOCK_BYTES
 
 # Monolithic or paged: see docs/layout.md for the measurements behind these.

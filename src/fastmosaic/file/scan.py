@@ -16,8 +16,7 @@ import pyarrow as pa
 
 from ..errors import CorruptFileError, Place, located
 from ..format import bucket as buckets
-from ..format._decode import Batch, Pages
-from ..format.bucket import Directory, Layout
+from ..format.bucket import Batch, Directory, Layout, Pages
 from ..format.index import Bucket
 from ..format.metadata import FileMetaData
 from ..format.nested import BucketColumns

@@ -88,6 +88,7 @@ cdef struct Page:
     const uint8_t* nulls      # bit 1 = null
     const uint8_t* data
     int64_t data_size
+    int64_t size              # bytes of all parts before compression
 
 
 cdef int check_encoding(Page* page) noexcept nogil:
@@ -99,8 +100,9 @@ cdef int check_encoding(Page* page) noexcept nogil:
 
 
 cdef int take_meta(Page* page, Reader* reader) noexcept nogil:
+    cdef const uint8_t* start = reader.at
     cdef int fault
-    page.meta = reader.at
+    page.meta = start
     if page.encoding == CONST:
         page.entries = 1
         fault = FINE if skip_values(reader, page.kind, 1) else TRUNCATED
@@ -113,6 +115,7 @@ cdef int take_meta(Page* page, Reader* reader) noexcept nogil:
         page.meta = reader.at
         fault = FINE if skip_values(reader, page.kind, page.entries) else TRUNCATED
     page.meta_size = reader.at - page.meta
+    page.size += reader.at - start
     return fault
 
 
@@ -123,6 +126,7 @@ cdef int take_nulls(Page* page, Reader* reader) noexcept nogil:
     if size > left(reader):
         return TRUNCATED
     page.nulls = reader.at
+    page.size += size
     reader.at += size
     while row < page.rows:
         nulls += fm_popcount64(fm_bits(page.nulls, size, row, <int>min(64, page.rows - row)))
@@ -150,6 +154,7 @@ cdef int take_data(Page* page, Reader* reader) noexcept nogil:
             return BAD_ENTRIES
         reader.at += size
     page.data_size = reader.at - page.data
+    page.size += page.data_size
     return fault
 
 
@@ -803,6 +808,7 @@ cdef class Pages:
             fault = open_page(&pages._pages[i], &reader)
             if fault:
                 _fail(fault, i)
+            pages._pages[i].size = view.len
         return pages
 
     cdef int _check(self, Py_ssize_t column) except -1:
@@ -829,6 +835,78 @@ cdef class Pages:
     def num_rows(self, Py_ssize_t column):
         self._check(column)
         return self._pages[column].rows
+
+    def encoding(self, Py_ssize_t column):
+        """Return the number of the encoding: 0 PLAIN, 1 CONST, 2 DICT, 3 ALL_NULL."""
+        self._check(column)
+        return self._pages[column].encoding
+
+    def null_count(self, Py_ssize_t column):
+        """Return the number of null rows; 0 for an array data block, which has its own nulls."""
+        self._check(column)
+        return self._pages[column].rows - self._pages[column].non_null
+
+    def size(self, Py_ssize_t column):
+        """Return the bytes of a page before compression."""
+        self._check(column)
+        return self._pages[column].size
+
+    def num_entries(self, Py_ssize_t column):
+        """Return the number of dictionary entries; 1 for a constant, 0 without a dictionary."""
+        self._check(column)
+        return self._pages[column].entries
+
+    def entry_bytes(self, Py_ssize_t column):
+        """Return the bytes that the dictionary entries or the constant take in the page."""
+        self._check(column)
+        return self._pages[column].meta_size
+
+    def entries(self, Py_ssize_t column, type):
+        """Return the dictionary entries in their order, or the constant, as an Arrow array."""
+        cdef Pages plain
+        cdef Page* page
+        self._check(column)
+        page = &self._pages[column]
+        plain = Pages(bytes([page.kind]), [page.entries])
+        plain._owner = self
+        plain._pages[0].encoding = PLAIN
+        plain._pages[0].data = page.meta
+        plain._pages[0].data_size = page.meta_size
+        (array,) = plain.decode([0], [type])
+        return array
+
+    def entry_counts(self, Py_ssize_t column):
+        """Return how many rows have each of the dictionary entries, or the constant."""
+        cdef uint32_t[1024] indices
+        cdef int64_t* counts
+        cdef int64_t done = 0
+        cdef int i, step, bits
+        cdef int fault = FINE
+        cdef Page* page
+        self._check(column)
+        page = &self._pages[column]
+        if page.entries < 2:
+            return [page.non_null] * page.entries
+        bits = bit_width(page.entries)
+        counts = <int64_t*>calloc(page.entries, sizeof(int64_t))
+        if counts == NULL:
+            raise MemoryError
+        try:
+            with nogil:
+                while done < page.non_null:
+                    step = <int>min(<int64_t>BLOCK, page.non_null - done)
+                    unpack(page.data, page.data_size, bits, done, step, indices)
+                    if largest(indices, step) >= page.entries:
+                        fault = BAD_INDEX
+                        break
+                    for i in range(step):
+                        counts[indices[i]] += 1
+                    done += step
+            if fault:
+                _fail(fault, column)
+            return [counts[i] for i in range(page.entries)]
+        finally:
+            free(counts)
 
     def block(self, Py_ssize_t column):
         """The array data block of a column, or None if all is null; lives as long as this object."""

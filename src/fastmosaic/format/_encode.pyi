@@ -2,7 +2,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-class Columns:
+class ArrowColumns:
     count: int
     def __init__(self, batch: pa.RecordBatch) -> None: ...
     def put(self, index: int, array: pa.Array) -> None: ...
@@ -22,7 +22,7 @@ class ColumnFault(ValueError):
     column: int
 
 def encode(
-    batches: list[Columns],
+    batches: list[ArrowColumns],
     columns: Sequence[int],
     kinds: bytes,
     use_dictionary: bytes,

@@ -25,7 +25,7 @@ cdef extern from "Python.h":
     const char* PyBytes_AsString(object o) except NULL
 
 
-cdef class Columns:
+cdef class ArrowColumns:
     """The arrays of one batch, as C structures. It keeps them alive."""
 
     cdef ArrowArray** _arrays
@@ -808,11 +808,11 @@ class ColumnFault(ValueError):
 
 def encode(list batches not None, columns, const uint8_t[::1] kinds not None,
            const uint8_t[::1] use_dictionary not None, int64_t max_entries, int64_t max_bytes):
-    """The pages of some `columns` of `batches` (`Columns` objects), one after another."""
+    """The pages of some `columns` of `batches` (`ArrowColumns` objects), one after another."""
     cdef Py_ssize_t count = len(columns), num_batches = len(batches), i, k
     cdef EncodedPages pages = EncodedPages(count)
     cdef ArrowArray** chunks
-    cdef Columns batch
+    cdef ArrowColumns batch
     cdef Dictionary dictionary
     cdef int fault = FINE
     if kinds.shape[0] != count or use_dictionary.shape[0] != count:

@@ -32,11 +32,34 @@ from typing import Any
 import pyarrow as pa
 
 from ..errors import CorruptFileError, UnsupportedError, located
-from . import _decode, list_blocks as arrays
-from ._encode import EncodedPages
+from . import list_blocks
+from ._decode import Batch, PageFault, Pages, find_frames, slot_offsets
+from ._encode import ArrowColumns, ColumnFault, EncodedPages, encode as encode_pages
 from .nested import BucketColumns, Node, assemble
 from .types import Kind
 from .wire import Cursor, compress_each, decompress, decompress_each, put_varint
+
+__all__ = [
+    "ArrowColumns",
+    "Batch",
+    "ColumnFault",
+    "Directory",
+    "EncodedPages",
+    "Layout",
+    "PageFault",
+    "Pages",
+    "decode",
+    "decode_slot",
+    "decode_slots",
+    "encode_monolithic",
+    "encode_paged",
+    "encode_pages",
+    "expansion",
+    "flat_of",
+    "monolithic_header",
+    "open_monolithic",
+    "open_slots",
+]
 
 
 class Layout(StrEnum):
@@ -83,7 +106,7 @@ class Directory:
             (count,) = struct.unpack("<H", cursor.take(2))
             _check_children(count, columns)
             rows += struct.unpack(f"<{count}I", cursor.take(4 * count))
-        offsets = _decode.slot_offsets(cursor.take(4 * columns.num_flat), size)
+        offsets = slot_offsets(cursor.take(4 * columns.num_flat), size)
         if offsets[-1] != bucket_size:
             raise CorruptFileError(
                 f"directory and slots of a paged bucket take {offsets[-1]} bytes, not {bucket_size}"
@@ -109,7 +132,7 @@ def decode_slots(data: pa.Buffer, spans: array[int]) -> Sequence[Any]:
     """The pages in the slots at `spans` (start, end, start, end ...) of `data`, none empty."""
     view = memoryview(data).cast("B")
     try:
-        frames, sizes = _decode.find_frames(view, spans)
+        frames, sizes = find_frames(view, spans)
     except ValueError as error:
         raise CorruptFileError(str(error)) from error
     return decompress_each(view, frames, sizes)
@@ -117,7 +140,7 @@ def decode_slots(data: pa.Buffer, spans: array[int]) -> Sequence[Any]:
 
 def open_monolithic(
     data: bytes | pa.Buffer, columns: BucketColumns, num_rows: int, stop: int
-) -> _decode.Pages:
+) -> Pages:
     """The pages of a monolithic bucket; `stop` bounds the flat columns that will be decoded."""
     rows = [num_rows] * columns.num_columns
     start = 0
@@ -130,23 +153,23 @@ def open_monolithic(
         start = cursor.pos
     try:
         view = memoryview(data).cast("B")
-        return _decode.Pages.from_monolithic(view, start, columns.kinds, rows, stop)
-    except _decode.PageFault as fault:
+        return Pages.from_monolithic(view, start, columns.kinds, rows, stop)
+    except PageFault as fault:
         raise _corrupt(fault, columns, fault.column) from fault
 
 
 def open_slots(
     slots: Sequence[Any], columns: BucketColumns, flats: Sequence[int], rows: Sequence[int]
-) -> _decode.Pages:
+) -> Pages:
     """The pages of the `flats` in their decompressed slots; None where there is none."""
     kinds = bytes([columns.kinds[flat] for flat in flats])
     try:
-        return _decode.Pages.from_slots(slots, kinds, [rows[flat] for flat in flats])
-    except _decode.PageFault as fault:
+        return Pages.from_slots(slots, kinds, [rows[flat] for flat in flats])
+    except PageFault as fault:
         raise _corrupt(fault, columns, flats[fault.column]) from fault
 
 
-def _corrupt(fault: _decode.PageFault, columns: BucketColumns, flat: int) -> CorruptFileError:
+def _corrupt(fault: PageFault, columns: BucketColumns, flat: int) -> CorruptFileError:
     return CorruptFileError(str(fault), column=columns.name(flat))
 
 
@@ -158,7 +181,7 @@ def flat_of(columns: BucketColumns, wanted: Sequence[int]) -> Sequence[int]:
 
 
 def expansion(
-    pages: _decode.Pages, numbers: Sequence[int], columns: BucketColumns, wanted: Sequence[int]
+    pages: Pages, numbers: Sequence[int], columns: BucketColumns, wanted: Sequence[int]
 ) -> int:
     """Bytes that the `wanted` columns take beyond what the file spells out; see `decode`."""
     total = pages.expansion(numbers)
@@ -170,16 +193,16 @@ def expansion(
             if block is not None:
                 with located(column=columns.name(flat)):
                     column_type = columns.node(flat).type
-                    total += arrays.expansion(block, column_type, pages.num_rows(number))
+                    total += list_blocks.expansion(block, column_type, pages.num_rows(number))
     return total
 
 
 def decode(
-    pages: _decode.Pages,
+    pages: Pages,
     numbers: Sequence[int],
     columns: BucketColumns,
     wanted: Sequence[int],
-    batch: _decode.Batch,
+    batch: Batch,
     places: Sequence[int],
 ) -> None:
     """Decode the `wanted` columns of a bucket, and put them into `batch` at their `places`.
@@ -195,7 +218,7 @@ def decode(
         pairs = list(zip(numbers, nodes, strict=True))
         spread = [pair for pair in pairs if pair[1].type.kind != Kind.ARRAY_BLOCK]
         decoded = pages.decode([number for number, _ in spread], [node.arrow for _, node in spread])
-    except _decode.PageFault as fault:
+    except PageFault as fault:
         flat = flat_of(columns, wanted)[numbers.index(fault.column)]
         raise _corrupt(fault, columns, flat) from fault
     except OverflowError as error:
@@ -208,7 +231,7 @@ def decode(
 
 
 def _decode_blocks(
-    pages: _decode.Pages, blocks: Sequence[tuple[int, Node]], columns: BucketColumns
+    pages: Pages, blocks: Sequence[tuple[int, Node]], columns: BucketColumns
 ) -> dict[int, pa.Array]:
     """The lists in the array data blocks of these pages and nodes, by flat column."""
     decoded = {}
@@ -216,11 +239,11 @@ def _decode_blocks(
     for number, node in blocks:
         num_rows, block = pages.num_rows(number), pages.block(number)
         if block is None:
-            zeros = arrays.make_zeros(num_rows) if zeros is None else zeros
-            decoded[node.flat] = arrays.nulls(node.type, num_rows, zeros)
+            zeros = list_blocks.make_zeros(num_rows) if zeros is None else zeros
+            decoded[node.flat] = list_blocks.nulls(node.type, num_rows, zeros)
             continue
         with located(column=columns.name(node.flat)):
-            decoded[node.flat] = arrays.decode(block, node.type, num_rows)
+            decoded[node.flat] = list_blocks.decode(block, node.type, num_rows)
     return decoded
 
 

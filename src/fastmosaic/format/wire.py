@@ -23,6 +23,7 @@ from . import _crc
 crc32c: Final = _crc.crc32c
 
 MAX_VARINT: Final = 2**32 - 1
+MAX_VARINT_BYTES: Final = 5
 # Largest block that is compressed or decompressed: the limit of the reference's main branch.
 MAX_BLOCK_BYTES: Final = 512 << 20
 # A zstd block of RLE type says 128 KiB in 4 bytes; no frame expands by more than this.

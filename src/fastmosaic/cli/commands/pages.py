@@ -176,7 +176,7 @@ def _page_record(file: File, group: int, column: StoredColumn, page: Page) -> di
         "uncompressed": page.size,
         "nulls": page.null_count,
         "entries": page.num_entries if page.encoding == Encoding.DICT else None,
-        "entry_bytes": len(page.values) if page.num_entries else None,
+        "entry_bytes": page.entry_bytes if page.num_entries else None,
         "constant": json_values(page.entries())[0] if page.encoding == Encoding.CONST else None,
     }
 
