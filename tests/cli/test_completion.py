@@ -1,5 +1,6 @@
 """fastmosaic completion: the words that a real shell is told."""
 
+import argparse
 import stat
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from terminal import SOURCE, environment
 
 import fastmosaic as fm
 from fastmosaic.cli import main
+from fastmosaic.cli.arguments import complete_columns
 
 # Asks the function that bash would call when Tab is pressed at the end of each line.
 ASK = """
@@ -67,46 +69,49 @@ def ask(folder):
     return ask
 
 
-def test_commands_options_choices_and_files(ask):
+def test_commands_choices_files_and_columns(ask):
     assert ask(
         "fastmosaic sch",
-        "fastmosaic schema --sor",
         "fastmosaic schema --sort ",
         "fastmosaic schema wi",
-        "fastmosaic completion z",
+        "fastmosaic schema odd.mosaic -c a",
     ) == [
         ["schema"],
-        ["--sort"],
         ["position", "name", "size"],
         ["wide.mosaic"],
-        ["zsh"],
-    ]
-
-
-def test_columns(ask):
-    assert ask(
-        "fastmosaic schema odd.mosaic -c a",
-        "fastmosaic schema wide.mosaic -c i",
-        "fastmosaic schema wide.mosaic -c id,sensor_temp_000",
-        "fastmosaic schema data -c ",
-        "fastmosaic schema table.parquet -c na",
-        "fastmosaic schema nowhere.mosaic -c i",
-    ) == [
         [r"a\ b", "a:b", r"a\$b", "a,b"],
-        ["id"],
-        [f"id,sensor_temp_000{i}" for i in range(10)],
-        ["left", "right"],
-        ["name"],
-        [],
     ]
 
 
-def test_of_ten_thousand_columns_the_next_words(ask):
-    assert ask(
-        "fastmosaic schema wide.mosaic -c ",
-        "fastmosaic schema wide.mosaic -c sens",
-        "fastmosaic schema wide.mosaic -c id,sensor_p",
-    )[:2] == [["id", "sensor_"], ["sensor_temp_", "sensor_press_"]]
+@pytest.mark.parametrize(
+    ("name", "prefix", "expected"),
+    [
+        ("odd.mosaic", "", ["a b", "a:b", "a$b", "a,b"]),
+        ("odd.mosaic", "a b,", ["a b,a b", "a b,a:b", "a b,a$b"]),
+        ("wide.mosaic", "i", ["id"]),
+        ("wide.mosaic", "id,sensor_temp_000", [f"id,sensor_temp_000{i}" for i in range(10)]),
+        ("data", "", ["left", "right"]),
+        ("table.parquet", "na", ["name"]),
+        ("nowhere.mosaic", "i", []),
+    ],
+)
+def test_columns(folder, name, prefix, expected):
+    arguments = argparse.Namespace(paths=[str(folder / name)])
+    assert complete_columns(prefix, arguments) == expected
+    assert complete_columns(prefix, argparse.Namespace(one=str(folder / name))) == expected
+
+
+@pytest.mark.parametrize(
+    ("prefix", "expected"),
+    [
+        ("", ["id", "sensor_"]),
+        ("sens", ["sensor_temp_", "sensor_press_"]),
+        ("id,sens", ["id,sensor_temp_", "id,sensor_press_"]),
+    ],
+)
+def test_of_ten_thousand_columns_the_next_words(folder, prefix, expected):
+    arguments = argparse.Namespace(paths=[str(folder / "wide.mosaic")])
+    assert complete_columns(prefix, arguments) == expected
 
 
 @pytest.mark.parametrize(

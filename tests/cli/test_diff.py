@@ -176,16 +176,16 @@ def test_values_that_are_equal(diff):
     assert found["contents"]["columns"]["l"]["first"] == [{"row": 1, "a": None, "b": []}]
 
 
-def test_ten_thousand_columns(diff):
-    one = pa.table({f"c{i:05d}": [i] for i in range(10_000)})
-    other = pa.table({f"c{i:05d}": [i + 1] for i in range(10_000)})
+def test_thousands_of_columns(diff):
+    one = pa.table({f"c{i:05d}": [i] for i in range(2000)})
+    other = pa.table({f"c{i:05d}": [i + 1] for i in range(2000)})
     status, text = diff(one, other)
     assert status == 1
     lines = text.splitlines()
-    assert lines[0] == "values: differences in 10000 columns"
-    assert lines[-1] == "and 9980 more lines; use --json to print all"
+    assert lines[0] == "values: differences in 2000 columns"
+    assert lines[-1] == "and 1980 more lines; use --json to print all"
     assert len(lines) == 23
-    assert len(diff(one, other, "--json")[1]["contents"]["columns"]) == 10_000
+    assert len(diff(one, other, "--json")[1]["contents"]["columns"]) == 2000
 
 
 def test_on_a_terminal(tmp_path):

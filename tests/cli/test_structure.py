@@ -1,7 +1,9 @@
 """meta, footer, buckets, pages, dictionary and column-size, as typed."""
 
+import io
 import json
 import struct
+from collections import Counter
 from pathlib import Path
 
 import mosaic
@@ -412,11 +414,91 @@ def test_column_size_of_several_files(run, file, tmp_path):
 # ---- all of them
 
 
-@pytest.mark.parametrize("command", ["meta", "footer", "buckets", "pages", "column-size"])
-@pytest.mark.parametrize("path", sorted(FIXTURES.glob("*.mosaic")), ids=lambda path: path.stem)
-def test_every_fixture(command, path, run):
-    assert run(command, path)
-    assert run(command, path, "--json") is not None
+ENCODINGS = ("plain", "const", "dict", "all_null")
+
+
+def encodings(data, bucket, types, compression, num_rows):
+    """Of the physical columns of a bucket, by the oracle."""
+    flat = reference.flatten_types(types)
+    block = reference.read_block(data, bucket, compression)
+    if num_rows == 0:
+        numbers = [reference.ALL_NULL] * len(flat)
+    elif bucket.raw_size:
+        stream = io.BytesIO(block)
+        if len(flat) > len(types):
+            num_counts = 2 + len(flat) - len(types)
+            for _ in range(num_counts):
+                reference.read_uv(stream)
+        numbers = reference.read_bits(stream, 2, len(flat))
+    else:
+        _, pages = reference.split_paged(block, len(flat), len(types))
+        numbers = [page[0] if page else reference.ALL_NULL for page in pages]
+    return [ENCODINGS[number] for number in numbers]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("zero_columns", "zero_columns_three_rows", "zero_rows_zstd", "all_null_zstd"),
+        *(
+            "encodings_mono_none",
+            "encodings_mono_zstd",
+            "encodings_paged",
+            "encodings_mixed_layout",
+        ),
+        *("nested_mono_zstd", "nested_paged", "nested_groups", "paged_and_monolithic"),
+        *("row_groups_stats_zstd", "row_groups_paged", "unicode_names_zstd", "buckets_3"),
+    ],
+)
+def test_all_that_is_printed_is_what_the_oracle_reads(run, name):
+    path = FIXTURES / f"{name}.mosaic"
+    data = path.read_bytes()
+    file = reference.open_file(data)
+    schema, batches = reference.decode_file(data)
+    types = reference.bucket_types(file.schema)
+    in_bucket = reference.bucket_columns(len(file.schema.fields), file.schema.num_buckets)
+
+    (meta,) = run("meta", path, "--json")["files"]
+    assert (meta["size"], meta["rows"]) == (len(data), sum(group.num_rows for group in file.groups))
+    assert (meta["columns"], meta["buckets"]) == (len(schema), file.schema.num_buckets)
+    assert [group["rows"] for group in meta["row_groups"]] == [one.num_rows for one in file.groups]
+    (footer,) = run("footer", path, "--json")
+    assert bytes.fromhex("".join(field["hex"] for field in footer["fields"])) == data[-32:]
+
+    stored = {
+        (number, bucket.bucket_id): bucket
+        for number, group in enumerate(file.groups)
+        for bucket in group.buckets
+        if types[bucket.bucket_id]
+    }
+    printed = {
+        (one["row_group"], one["bucket"]): one
+        for one in run("buckets", path, "--json")
+        if one["columns"]
+    }
+    assert printed.keys() == stored.keys()
+    pages = run("pages", path, "--json")
+    for place, bucket in stored.items():
+        one = printed[place]
+        assert (one["offset"], one["bytes"]) == (bucket.offset, bucket.size)
+        assert one["layout"] == ("monolithic" if bucket.raw_size else "paged")
+        names = [file.schema.fields[position].name for position in in_bucket[place[1]]]
+        assert (one["columns"], one["first"], one["last"]) == (len(names), names[0], names[-1])
+        own = [page for page in pages if (page["row_group"], page["bucket"]) == place]
+        assert sum(page["bytes"] for page in own) == bucket.size
+        batch = batches[place[0]]
+        found = encodings(
+            data, bucket, types[place[1]], file.compression, file.groups[place[0]].num_rows
+        )
+        assert Counter(page["encoding"] for page in own) == Counter(found)
+        by_name = {page["column"]: page for page in own}
+        for column, encoding in zip(names, found, strict=False):  # what is inside comes after
+            page = by_name[column]
+            assert (page["encoding"], page["rows"]) == (encoding, batch.num_rows), column
+            assert page["nulls"] == batch[column].null_count, column
+    sizes = {one["column"]: one["bytes"] for one in run("column-size", path, "--json")["columns"]}
+    assert sizes.keys() == set(schema.names)
+    assert sum(sizes.values()) == sum(bucket.size for bucket in stored.values())
 
 
 @pytest.mark.parametrize(

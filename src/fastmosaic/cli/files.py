@@ -7,6 +7,7 @@ import os
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 from ..convert.read import format_by_content, format_of
 from ..dataset.discovery import Found, discover
@@ -92,6 +93,30 @@ def row_groups(file: File, wanted: int | None) -> Sequence[int]:
     except IndexError as error:
         raise ValueError(f"{file.name}: {error}") from None
     return [wanted]
+
+
+def print_by_file(
+    console: Console,
+    files: Sequence[File],
+    columns: Sequence[str | Column],
+    rows: Iterable[tuple[str, Sequence[Any]]],
+    footer: str | None = None,
+) -> None:
+    """Print rows, each with the name of its file: one table, or a table per file on a terminal."""
+    if len(files) == 1 or not console.is_terminal:
+        head = ["file"] if len(files) > 1 else []
+        shown = [[*([file] if head else []), *row] for file, row in rows]
+        console.table([*head, *columns], shown, footer=footer)
+        return
+    by_file: dict[str, list[Sequence[Any]]] = {}
+    for file, row in rows:
+        by_file.setdefault(file, []).append(row)
+    with console.paging():
+        for file, lines in by_file.items():
+            console.table(columns, lines, title=file)
+            console.line()
+        if footer:
+            console.line(footer)
 
 
 class Names:

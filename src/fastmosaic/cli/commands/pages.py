@@ -17,7 +17,15 @@ from ...file.stored import Encoding, Page, StoredColumn, stored_bytes, stored_co
 from ...format.bucket import Layout
 from ..arguments import Commands, add_columns, positive
 from ..exit import NO, OK, complain
-from ..files import Names, add_file_command, add_row_group, find_files, opened, row_groups
+from ..files import (
+    Names,
+    add_file_command,
+    add_row_group,
+    find_files,
+    opened,
+    print_by_file,
+    row_groups,
+)
 from ..output.aligned import Column
 from ..output.console import Console
 from ..output.values import json_values, texts
@@ -129,23 +137,17 @@ def _pages(arguments: argparse.Namespace) -> int:
     if console.is_json:
         console.document(records)
         return OK
-    names_of_files = Names(console, files)
-    console.table(
+    keys = ("row_group", "bucket", "column", "type", "encoding")
+    numbers = ("bytes", "uncompressed", "nulls", "entries")
+    print_by_file(
+        console,
+        files,
         [
-            *names_of_files.head(),
             *map(Column.number, ("row group", "bucket")),
             *(Column.name("column"), "type", "encoding"),
             *map(Column.number, ("bytes", "raw bytes", "nulls", "entries")),
         ],
-        [
-            [
-                *names_of_files.cell(one["file"]),
-                *(one[key] for key in ("row_group", "bucket", "column", "type", "encoding")),
-                *(one[key] for key in ("bytes", "uncompressed", "nulls", "entries")),
-            ]
-            for one in records
-        ],
-        title=names_of_files.title,
+        [(one["file"], [one[key] for key in (*keys, *numbers)]) for one in records],
         footer=_SHARES if any(one["is_share"] for one in records) else None,
     )
     return OK

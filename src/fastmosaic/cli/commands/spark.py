@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ...query.selection import split_names
 from ..arguments import Commands, add_json, size
 from ..exit import NO, OK, reported
+from ..output.console import Console
+from ..output.values import printable
+from .stats import print_profiles
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -132,15 +134,19 @@ def _add_records(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run a job and print its report."""
+    from ...spark.jobs.report import ProfileReport
     from ...spark.sessions import session
 
     act: Callable[[SparkSession, argparse.Namespace], Any] = arguments.job
     report = act(session(master=arguments.master), arguments)
-    if arguments.json:
-        print(json.dumps(report.to_dict(), indent=2))
+    console = Console(arguments)
+    if console.is_json:
+        console.document(report.to_dict())
+    elif console.is_terminal and isinstance(report, ProfileReport):
+        print_profiles(console, report.columns, footer=str(report))
     else:
         for line in report.lines():
-            print(line)
+            print(printable(line))
     return OK if getattr(report, "ok", True) else NO
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
@@ -78,6 +78,17 @@ def _stats(arguments: argparse.Namespace) -> int:
             }
         )
         return OK
+    print_profiles(
+        console,
+        shown,
+        footer=f"{len(profiles):,} columns, {num_rows:,} rows, "
+        f"{console.size(sum(one.bytes for one in profiles))}",
+    )
+    return OK
+
+
+def print_profiles(console: Console, profiles: Sequence[ColumnProfile], footer: str) -> None:
+    """Print a table of profiles."""
     console.table(
         [
             *(Column.name("column"), "type", "encoding"),
@@ -94,12 +105,10 @@ def _stats(arguments: argparse.Namespace) -> int:
                 _distinct(console, one.distinct),
                 *(console.shortened(bound or "", _MAX_BOUND) for bound in (one.min, one.max)),
             )
-            for one in shown
+            for one in profiles
         ],
-        footer=f"{len(profiles):,} columns, {num_rows:,} rows, "
-        f"{console.size(sum(one.bytes for one in profiles))}",
+        footer=footer,
     )
-    return OK
 
 
 def _opened(paths: str | list[str]) -> FileSet:

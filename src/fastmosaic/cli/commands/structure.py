@@ -18,7 +18,15 @@ from ...format.wire import Compression
 from ...storage.source import Source
 from ..arguments import Commands
 from ..exit import OK
-from ..files import Names, add_file_command, add_row_group, find_files, opened, row_groups
+from ..files import (
+    Names,
+    add_file_command,
+    add_row_group,
+    find_files,
+    opened,
+    print_by_file,
+    row_groups,
+)
 from ..output.aligned import Column
 from ..output.console import Console
 
@@ -353,19 +361,13 @@ def _buckets(arguments: argparse.Namespace) -> int:
     if console.is_json:
         console.document(records)
         return OK
-    names = Names(console, files)
     keys = ("row_group", "bucket", "offset", "bytes", "uncompressed", "layout", "columns")
     titles = ("row group", "bucket", "offset", "bytes", "raw bytes", "layout", "columns")
-    console.table(
-        [*names.head(), *map(Column.number, titles), Column.name("first"), Column.name("last")],
-        [
-            [
-                *names.cell(one["file"]),
-                *(one[key] for key in (*keys, "first", "last")),
-            ]
-            for one in records
-        ],
-        title=names.title,
+    print_by_file(
+        console,
+        files,
+        [*map(Column.number, titles), Column.name("first"), Column.name("last")],
+        [(one["file"], [one[key] for key in (*keys, "first", "last")]) for one in records],
         footer="Raw bytes are before compression; in a paged bucket, the sum of its pages.",
     )
     return OK
