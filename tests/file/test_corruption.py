@@ -64,7 +64,7 @@ def test_the_undamaged_file_is_read(data):
 @every_layout
 def test_every_truncation_is_refused(data):
     for length in range(len(data)):
-        with pytest.raises(REFUSED, match=r"."):
+        with pytest.raises(fm.CorruptFileError, match="not a Mosaic file"):
             fm.read_table(data[:length])
 
 
@@ -544,20 +544,156 @@ DAMAGED = {
 }
 
 
-@pytest.mark.parametrize("data", DAMAGED.values(), ids=DAMAGED)
-def test_a_damaged_file_is_refused(data):
-    with pytest.raises(REFUSED, match=r"."):
-        fm.read_table(data)
+# What the errors say, and of which files: the place, if there is one, and the fact.
+IN_SCHEMA = "schema block, offset .*"
+IN_INDEX = "row group index, offset .*"
+IN_BUCKET = "row group 0, bucket 0, offset 0: .*"
+IN_COLUMN = "row group 0, bucket 0, column 'a', offset 0: .*"
+REASONS = {
+    "not a Mosaic file": ["nothing", "31 bytes", "another magic"],
+    r"footer .*schema block .*row group index .*a file of (32|69) bytes": [
+        "only a footer",
+        "the index before the schema",
+        "the index after the file",
+        "the schema after the file",
+    ],
+    "version 2": ["the next version"],
+    "compression 7": ["an unknown compression"],
+    IN_SCHEMA + " bytes": [
+        "an empty schema",
+        "no name encoding",
+        "rules cut off",
+        "a shared prefix longer than the name before",
+        "a name past the end",
+        "a type cut off",
+        "a zone cut off",
+        "an element name cut off",
+        "a map without a value type",
+    ],
+    IN_SCHEMA + "buckets": ["no buckets", "a number of buckets unlike the footer's"],
+    IN_SCHEMA + "name .*UTF-8": ["a name that is not UTF-8", "a name that is half a character"],
+    IN_SCHEMA + "UTF-8": ["a zone that is not UTF-8", "an element name that is not UTF-8"],
+    IN_SCHEMA + "empty name": ["an empty name"],
+    IN_SCHEMA + "'a'": ["a name twice"],
+    IN_SCHEMA + "token": ["a token without a rule"],
+    IN_SCHEMA + "rule.* 0x80": [
+        "a rule that refers to itself",
+        "two rules that refer to each other",
+    ],
+    IN_SCHEMA + "unknown type 21": ["an unknown type"],
+    IN_SCHEMA + "unknown type 255": ["the last type"],
+    IN_SCHEMA + "decimal.* 0 ": ["a decimal of no digits"],
+    IN_SCHEMA + "decimal.* 39 ": ["a decimal of 39 digits"],
+    IN_SCHEMA + "column order .*permutation": [
+        "an order out of range",
+        "a negative order",
+        "an order with a column twice",
+    ],
+    IN_SCHEMA + "varint": ["half an order", "a varint of six bytes"],
+    IN_SCHEMA + "9 bytes .*3": ["more in the frame than declared"],
+    IN_INDEX + "more buckets": ["more buckets in a row group than there are"],
+    IN_INDEX + "bucket .*out of range": ["a bucket out of range"],
+    "row group index, row group 0, offset .*bucket .*twice": ["a bucket twice"],
+    IN_INDEX + "bucket .*0 bytes": [
+        "a bucket of no bytes that decompresses to some",
+        "a bucket of no bytes",
+        "no child header",
+    ],
+    "row group 0, bucket 0: .*missing": ["a bucket that is left out"],
+    "row group 0, bucket 1: .*missing": ["one bucket of two left out"],
+    IN_INDEX + "bucket .*outside the data": [
+        "a bucket past the data",
+        "a bucket at the end of the address space",
+    ],
+    IN_INDEX + "ends": ["an offset cut off", "one row group too few"],
+    IN_INDEX + "bytes follow": ["bytes after the index", "one row group too many"],
+    IN_INDEX + "statistics .*column": ["statistics of a column out of range"],
+    IN_INDEX + "statistics .*more nulls than rows": ["more nulls than rows"],
+    IN_INDEX + "statistics .*cut off": ["statistics cut off", "statistics of text cut off"],
+    IN_COLUMN + "ends before": [
+        "half a value",
+        "no flags",
+        "no bitmap",
+        "half a constant",
+        "half a dictionary",
+        "no indices",
+        "text past the end",
+        "text longer than memory",
+        "half a page",
+        "a constant page cut off",
+    ],
+    IN_COLUMN + "dictionary index": [
+        "an index without an entry",
+        "a dictionary without entries",
+        "a page with an index without an entry",
+    ],
+    IN_COLUMN + "UTF-8": [
+        "text that is not UTF-8",
+        "half a character, and its other half in the next row",
+        "constant text that is not UTF-8",
+        "an entry that is not UTF-8",
+        "a surrogate",
+        "a page that is not UTF-8",
+    ],
+    IN_COLUMN + "decimal .*16 bytes": ["a decimal of 17 bytes", "a constant decimal of 17 bytes"],
+    IN_COLUMN + "nanoseconds .*999999": [
+        "a million nanoseconds in a millisecond",
+        "negative nanoseconds",
+    ],
+    IN_COLUMN + "64 bits": ["a time beyond 64 bits of nanoseconds"],
+    IN_COLUMN + "unknown encoding": ["a page of an unknown encoding"],
+    "row group 0, column 'a': .*1 null": ["a null in a column without nulls"],
+    "row group 0, column 'a': .*2 null": ["only nulls in a column without nulls"],
+    IN_BUCKET + "null elements": ["a null in a list without nulls", "a null key"],
+    IN_BUCKET + "negative length": ["a negative length"],
+    IN_BUCKET + "2 147 483 647 elements": ["lengths that sum up by overflow"],
+    IN_BUCKET + "3 elements, but 2": [
+        "more elements than there are",
+        "more elements than the page of them has",
+    ],
+    IN_BUCKET + "10 bytes.* 11": ["a frame of another size", "a page of another size"],
+    IN_BUCKET + "10 bytes.* 9": ["a frame of a smaller size"],
+    IN_BUCKET + "zstd": [
+        "no frame",
+        "half a frame",
+        "bytes after a frame",
+        "bytes after the frame of a page",
+        "a slot without a frame",
+    ],
+    "row group 0, bucket 0: .*paged.*not compressed": ["pages without compression"],
+    IN_BUCKET + "shorter than its directory": [
+        "a bucket smaller than its directory",
+        "half a child header",
+    ],
+    IN_BUCKET + "104 bytes, not 24": ["pages larger than the bucket"],
+    IN_BUCKET + "7 bytes, not 24": ["pages smaller than the bucket"],
+    IN_BUCKET + "length of the page": ["a page without flags", "a page that says it has no bytes"],
+    IN_BUCKET + "0 child": ["too few children"],
+}
+REASON_OF = {name: reason for reason, names in REASONS.items() for name in names}
+UNSUPPORTED = {"the next version", "an unknown compression", "an unknown type", "the last type"}
+
+every_damage = pytest.mark.parametrize("name", DAMAGED)
 
 
-@pytest.mark.parametrize(
-    "data",
-    [data for name, data in DAMAGED.items() if name != "one bucket of two left out"],
-    ids=[name for name in DAMAGED if name != "one bucket of two left out"],
-)
-def test_a_damaged_file_is_refused_when_one_column_is_asked_for(data):
-    with pytest.raises(REFUSED, match=r"."):
-        fm.read_table(data, columns=["a"])
+def test_every_damage_has_a_reason():
+    assert REASON_OF.keys() == DAMAGED.keys()
+
+
+@every_damage
+def test_a_damaged_file_is_refused(name):
+    error = fm.UnsupportedError if name in UNSUPPORTED else fm.CorruptFileError
+    with pytest.raises(error, match=REASON_OF[name]):
+        fm.read_table(DAMAGED[name])
+
+
+@every_damage
+def test_a_damaged_file_is_refused_when_one_column_is_asked_for(name):
+    if name == "one bucket of two left out":  # the other one, which is not read
+        assert fm.read_table(DAMAGED[name], columns=["a"])["a"].to_pylist() == [7, 8]
+    else:
+        with pytest.raises(REFUSED, match=REASON_OF[name]):
+            fm.read_table(DAMAGED[name], columns=["a"])
 
 
 def test_the_next_version_is_unsupported_and_not_corrupt():
@@ -569,25 +705,21 @@ def test_the_next_version_is_unsupported_and_not_corrupt():
 def test_the_error_names_the_file(tmp_path, name):
     path = tmp_path / "damaged.mosaic"
     path.write_bytes(DAMAGED[name])
-    with pytest.raises(fm.CorruptFileError, match=r".") as caught:
+    with pytest.raises(fm.CorruptFileError, match=r"damaged\.mosaic: ") as caught:
         fm.read_table(path)
-    told = [str(caught.value), *getattr(caught.value, "__notes__", [])]
-    assert any("damaged.mosaic" in line for line in told)
+    assert caught.value.file == str(path)
 
 
-def test_an_error_in_a_bucket_names_the_row_group_and_the_bucket(tmp_path):
-    path = tmp_path / "damaged.mosaic"
-    path.write_bytes(DAMAGED["text that is not UTF-8"])
-    with pytest.raises(fm.CorruptFileError, match=r".") as caught:
-        fm.read_table(path)
-    told = " ".join([str(caught.value), *getattr(caught.value, "__notes__", [])])
-    assert "row group 0" in told
-    assert "bucket 0" in told
+def test_an_error_in_a_bucket_names_the_row_group_the_bucket_and_the_column():
+    with pytest.raises(fm.CorruptFileError, match="UTF-8") as caught:
+        fm.read_table(DAMAGED["text that is not UTF-8"])
+    error = caught.value
+    assert (error.row_group, error.bucket, error.column, error.offset) == (0, 0, "a", 0)
 
 
 def test_statistics_that_are_not_utf8_are_refused():
     data = forge(raw("0000 0161 0162"), a(TEXT), statistics=raw("01 00 00 01ff 0162"))
-    with pytest.raises(fm.CorruptFileError, match=r"."):
+    with pytest.raises(fm.CorruptFileError, match=r"statistics .*UTF-8"):
         fm.read_metadata(data).row_group(0).to_dict()
 
 
