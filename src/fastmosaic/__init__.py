@@ -17,7 +17,8 @@ from .version import __version__ as __version__
 
 if typing.TYPE_CHECKING:
     from .dataset.arrow import MosaicDataset
-    from .dataset.write import WriteProgress, WriteReport, WrittenFile, write_dataset
+    from .dataset.open_files import WrittenFile
+    from .dataset.write import WriteProgress, WriteReport, write_dataset
     from .file.verify import Problem, VerifyReport, verify
     from .interop.pandas import read_pandas, write_pandas
     from .interop.polars import scan_polars
@@ -60,7 +61,7 @@ _ON_USE = {
     "VerifyReport": "file.verify",
     "WriteProgress": "dataset.write",
     "WriteReport": "dataset.write",
-    "WrittenFile": "dataset.write",
+    "WrittenFile": "dataset.open_files",
     "read_pandas": "interop.pandas",
     "scan_polars": "interop.polars",
     "verify": "file.verify",

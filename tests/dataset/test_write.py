@@ -3,11 +3,12 @@
 import datetime
 import itertools
 import os
+import re
 import subprocess
 import sys
 import tempfile
 import textwrap
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import FrozenInstanceError
 from decimal import Decimal
 from pathlib import Path
@@ -31,7 +32,7 @@ import fastmosaic as fm
 from fastmosaic.dataset import hive as partitions
 from fastmosaic.dataset.arrow import MosaicDataset
 from fastmosaic.dataset.hive_split import Splitter
-from fastmosaic.dataset.write import WriteProgress, write_dataset
+from fastmosaic.dataset.write import DatasetWriter, WriteProgress, write_dataset
 
 TABLE = pa.table(
     {
@@ -98,10 +99,10 @@ def test_sources(tmp_path, source, partitioning):
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        ("data.parquet", "not an object of type str"),
-        ({"id": [1]}, "not an object of type dict"),
-        (3, "not an object of type int"),
-        ([{"id": 1}], "tables and record batches of pyarrow in it, not an object of type dict"),
+        ("data.parquet", "cannot write an object of type str"),
+        ({"id": [1]}, "cannot write an object of type dict"),
+        (3, "cannot write an object of type int"),
+        ([{"id": 1}], "tables and record batches of pyarrow, not an object of type dict"),
         ([TABLE, 3], "not an object of type int"),
     ],
 )
@@ -112,7 +113,7 @@ def test_other_sources_are_refused(tmp_path, data, message):
 
 
 def test_nothing_needs_a_schema(tmp_path):
-    with pytest.raises(ValueError, match="needs schema="):
+    with pytest.raises(ValueError, match="pass schema="):
         write_dataset([], tmp_path / "data")
     write_dataset([], tmp_path / "data", schema=TABLE.schema)
     assert_same(contents(tmp_path / "data")["."], TABLE.slice(0, 0))
@@ -338,10 +339,9 @@ def test_names_are_unique_and_say_their_order(tmp_path):
     for _ in range(3):
         write_dataset(TABLE, tmp_path, max_rows_per_file=4, existing="append")
     names = sorted(os.listdir(tmp_path))
-    assert len(names) == 9
-    assert {name[:10] for name in names} == {"part-00000", "part-00001", "part-00002"}
-    assert {len(name) for name in names} == {len("part-00000-.mosaic") + 32}
-    assert len({name[11:43] for name in names}) == 3
+    parts = [re.fullmatch(r"part-([0-9]{20})-([0-9]{6})-([0-9a-f]{16}).mosaic", n) for n in names]
+    assert [part[2] for part in parts] == ["000000", "000001", "000002"] * 3
+    assert len({part[1] for part in parts}) == len({part[3] for part in parts}) == 3
 
 
 @pytest.mark.parametrize("partitioning", [None, ["day", "year"]])
@@ -466,6 +466,118 @@ def test_memory_is_bounded_over_all_partitions(tmp_path, skewed):
     assert 10 << 20 < pool.max_memory() < 64 << 20
 
 
+# ---- the order of files
+
+
+@pytest.mark.parametrize("first", ["append", "overwrite"])
+def test_appended_files_come_after_earlier_ones(tmp_path, first):
+    if first == "overwrite":
+        write_dataset(TABLE, tmp_path)
+    for number in range(6):
+        table = pa.table({"number": [number] * 3, "row": [0, 1, 2]})
+        existing = "append" if number else first
+        write_dataset(table, tmp_path, existing=existing, max_rows_per_file=2)
+    rows = fm.read_table(tmp_path)
+    assert rows["number"].to_pylist() == [n for n in range(6) for _ in range(3)]
+    assert rows["row"].to_pylist() == [0, 1, 2] * 6
+
+
+def test_appended_files_come_after_earlier_ones_in_each_partition(tmp_path):
+    for number in range(6):
+        keys = ["a", "b"] if number % 2 else ["b", "a"]
+        table = pa.table({"key": keys, "number": [number] * 2})
+        write_dataset(table, tmp_path, partitioning="key", existing="append")
+    rows = fm.read_table(tmp_path)
+    assert rows["key"].to_pylist() == ["a"] * 6 + ["b"] * 6
+    assert rows["number"].to_pylist() == [*range(6)] * 2
+
+
+APPEND = """
+    import sys, pyarrow as pa
+    from fastmosaic.dataset.write import write_dataset
+
+    for number in range(int(sys.argv[2])):
+        table = pa.table({"key": ["a", "b"], "process": [int(sys.argv[3])] * 2, "n": [number] * 2})
+        write_dataset(table, sys.argv[1], partitioning="key", existing="append")
+"""
+
+
+def appending(base, count, process):
+    source = str(Path(fm.__file__).parent.parent)
+    return subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(APPEND), str(base), str(count), str(process)],
+        env={**os.environ, "PYTHONPATH": source},
+    )
+
+
+def test_appends_of_other_processes_are_in_order(tmp_path):
+    for process in range(3):
+        assert appending(tmp_path / "data", 1, process).wait(60) == 0
+    assert fm.read_table(tmp_path / "data")["process"].to_pylist() == [0, 1, 2] * 2
+
+
+def test_concurrent_appends_lose_nothing(tmp_path):
+    processes = [appending(tmp_path / "data", 10, process) for process in range(3)]
+    assert [process.wait(120) for process in processes] == [0, 0, 0]
+    rows = fm.read_table(tmp_path / "data")
+    assert rows.num_rows == 60
+    for process in range(3):
+        own = rows.filter(pc.field("process") == process)
+        assert own["n"].to_pylist() == [*range(10)] * 2
+    assert all(not path.name.startswith("_") for path in (tmp_path / "data").iterdir())
+
+
+def test_a_clock_that_is_behind_does_not_change_the_order(tmp_path):
+    write_dataset(pa.table({"n": [0]}), tmp_path, existing="append")
+    (path,) = tmp_path.iterdir()
+    path.rename(tmp_path / f"part-3{path.name[6:]}")  # a thousand years from now
+    for number in (1, 2):
+        write_dataset(pa.table({"n": [number]}), tmp_path, existing="append")
+    assert fm.read_table(tmp_path)["n"].to_pylist() == [0, 1, 2]
+
+
+# ---- the files alone
+
+
+def test_a_dataset_writer_writes_where_it_is_told(tmp_path):
+    def open_file(path):
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        return tmp_path / path
+
+    with DatasetWriter(open_file, TABLE.schema, prefix="x", partitioning="day") as writer:
+        for batch in TABLE.to_batches(max_chunksize=3):
+            writer.write_batch(batch)
+        assert writer.progress().num_rows == 10
+        files = writer.finish()
+    assert [file.path for file in files] == sorted(
+        str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*.mosaic")
+    )
+    assert ids(tmp_path)["day=mo"] == [0, 3, 6, 8]
+    assert sum(file.num_rows for file in files) == 10
+
+
+@pytest.mark.parametrize("fails", [True, False])
+def test_a_dataset_writer_that_is_not_finished_leaves_no_open_file(tmp_path, fails):
+    with (
+        pytest.raises(RuntimeError, match="lost") if fails else nullcontext(),
+        DatasetWriter(tmp_path.joinpath, TABLE.schema) as writer,
+    ):
+        writer.write_batch(TABLE.to_batches()[0])
+        if fails:
+            raise RuntimeError("lost")
+    assert listing(tmp_path) == []
+
+
+def test_a_file_in_a_staging_directory_has_its_name_at_once(tmp_path):
+    names = []
+
+    def look(_):
+        names.extend(path.name for path in tmp_path.rglob("*") if path.is_file())
+
+    report = write_dataset(TABLE.to_reader(2), tmp_path / "data", progress=look)
+    assert set(names) == {Path(file.path).name for file in report.files}
+
+
 # ---- the report, the progress
 
 
@@ -492,7 +604,7 @@ def test_paths_are_as_given(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for given_path in ("data", Path("data"), "./data/", tmp_path / "data"):
         (file,) = write_dataset(TABLE, given_path, existing="overwrite").files
-        assert file.path.startswith(f"{given_path}".rstrip("/") + "/part-00000-")
+        assert file.path.startswith(f"{given_path}".rstrip("/") + "/part-20")
         assert fm.read_metadata(file.path).num_rows == 10
 
 
@@ -557,7 +669,10 @@ def test_options_reach_the_files(tmp_path, options):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"existing": "Overwrite"}, "existing='Overwrite'; it is 'error', 'append' or 'overwrite'"),
+        (
+            {"existing": "Overwrite"},
+            "existing must be 'error', 'append' or 'overwrite', not 'Overwrite'",
+        ),
         ({"max_rows_per_file": 0}, "max_rows_per_file must be at least 1, not 0"),
         ({"max_bytes_per_file": -1}, "max_bytes_per_file must be at least 1, not -1"),
         ({"max_open_files": 0}, "max_open_files must be at least 1"),
@@ -583,7 +698,7 @@ def failing(error):
 
 def test_existing_data(tmp_path):
     write_dataset(TABLE, tmp_path)
-    with pytest.raises(FileExistsError, match="existing='append' adds to them"):
+    with pytest.raises(FileExistsError, match="use existing='append' to add files"):
         write_dataset(TABLE, tmp_path)
     write_dataset(TABLE, tmp_path, existing="append")
     assert MosaicDataset(tmp_path).count_rows() == 20
@@ -657,7 +772,7 @@ def test_s3(kind):
             )
         options = {"filesystem": filesystem, "partitioning": "day"}
         write_dataset(TABLE, base, **options)
-        with pytest.raises(FileExistsError, match="deep/data has files already"):
+        with pytest.raises(FileExistsError, match="deep/data contains files"):
             write_dataset(TABLE, base, **options)
         report = write_dataset(TABLE, base, existing="append", **options)
         assert MosaicDataset(base, filesystem=filesystem).count_rows() == 20

@@ -299,7 +299,7 @@ def test_append_after_the_driver_of_another(cluster, obstacle, out):
     driver, wall = cluster.driver(), obstacle("all")
     driver.start(write, str(path), "append", arguments(wall))
     # Files of the other tasks are complete, but not where they would be seen.
-    driver.wait_for("another", lambda: list(path.glob("_staging-*/part-0000[023]-*.mosaic")))
+    driver.wait_for("another", lambda: list(path.glob("_staging-*/part-*-0000[023]-*.mosaic")))
     driver.wait_for("a task", wall.arrivals)
     driver.kill()
     check_rows(path, before)

@@ -19,7 +19,7 @@ from servers import s3_api
 
 import fastmosaic
 from fastmosaic.dataset.arrow import MosaicDataset
-from fastmosaic.storage import staging as module
+from fastmosaic.storage import replace, staging as module
 from fastmosaic.storage.staging import Staging
 
 NEW = {"a.mosaic": b"new a", "k=1/b.mosaic": b"new b", "k=2/c.mosaic": b"new c"}
@@ -123,7 +123,7 @@ def test_to_abandon_after_commit_does_nothing(tmp_path):
 
 def test_files_in_the_directory_are_an_error(tmp_path):
     write(tmp_path / "data", {"k=1/notes.txt": b""})
-    with pytest.raises(FileExistsError, match=r"such as k=1/notes\.txt; existing='append'"):
+    with pytest.raises(FileExistsError, match=r"such as k=1/notes\.txt; use existing='append'"):
         Staging.begin(tmp_path / "data")
     assert everything(tmp_path) == {"data/k=1/notes.txt": b""}
 
@@ -160,9 +160,9 @@ def test_overwrite_spares_what_is_no_data_set(tmp_path):
     write(tmp_path / "data", OLD)
     staging = stage(tmp_path / "data", "overwrite")
     write(tmp_path / "data", {"k=1/thesis.tex": b"years"})
-    with pytest.raises(ValueError, match=r"k=1/thesis\.tex in it is not a \.mosaic file"):
+    with pytest.raises(ValueError, match=r"k=1/thesis\.tex is not a \.mosaic file"):
         staging.commit(NEW)
-    with pytest.raises(ValueError, match=r"k=1/thesis\.tex in it is not a \.mosaic file"):
+    with pytest.raises(ValueError, match=r"k=1/thesis\.tex is not a \.mosaic file"):
         Staging.begin(tmp_path / "data", existing="overwrite")
     assert everything(tmp_path) == {
         f"data/{name}": data for name, data in {**OLD, "k=1/thesis.tex": b"years"}.items()
@@ -177,7 +177,7 @@ def test_append_adds(tmp_path):
 
 def test_append_does_not_replace_a_file(tmp_path):
     write(tmp_path / "data", {"k=1/b.mosaic": b"mine"})
-    with pytest.raises(FileExistsError, match=r"b\.mosaic is there already"):
+    with pytest.raises(FileExistsError, match=r"b\.mosaic exists already"):
         stage(tmp_path / "data", "append").commit(NEW)
     assert everything(tmp_path / "data") == {"k=1/b.mosaic": b"mine"}
     assert os.listdir(tmp_path / "data") == ["k=1"]
@@ -217,7 +217,9 @@ def test_a_file_is_no_directory(tmp_path):
 
 
 def test_wrong_arguments(tmp_path):
-    with pytest.raises(ValueError, match="existing='replace'; it is 'error'"):
+    with pytest.raises(
+        ValueError, match="existing must be 'error', 'append' or 'overwrite', not 'replace'"
+    ):
         Staging.begin(tmp_path, existing="replace")
     with pytest.raises(TypeError, match="not to an object of type int"):
         Staging.begin(3)
@@ -229,7 +231,7 @@ def test_wrong_arguments(tmp_path):
 def test_who_comes_second_does_not_overwrite(tmp_path):
     first, second = stage(tmp_path / "data"), stage(tmp_path / "data", files=OLD)
     first.commit(NEW)
-    with pytest.raises(FileExistsError, match="got files while this was written"):
+    with pytest.raises(FileExistsError, match="another process has written files"):
         second.commit(OLD)
     assert everything(tmp_path) == {f"data/{name}": data for name, data in NEW.items()}
 
@@ -351,7 +353,7 @@ def test_without_an_exchange_of_names(tmp_path, monkeypatch, code):
     def missing(one, other):
         raise OSError(code, "no such call")
 
-    monkeypatch.setattr(module, "_renameat2", missing)
+    monkeypatch.setattr(replace, "renameat2", missing)
     write(tmp_path / "data", OLD)
     stage(tmp_path / "data", "overwrite").commit(NEW)
     assert everything(tmp_path) == {f"data/{name}": data for name, data in NEW.items()}
@@ -368,7 +370,7 @@ def test_without_an_exchange_the_old_directory_is_put_back(tmp_path, monkeypatch
             raise OSError(errno.EIO, "disk")
         rename(source, target)
 
-    monkeypatch.setattr(module, "_renameat2", missing)
+    monkeypatch.setattr(replace, "renameat2", missing)
     monkeypatch.setattr(os, "rename", failing)
     write(tmp_path / "data", OLD)
     with pytest.raises(OSError, match="disk"):
@@ -386,7 +388,7 @@ class Interrupter:
         self.left = after
 
     def __call__(self, frame, event, _):
-        if frame.f_code.co_filename != module.__file__:
+        if frame.f_code.co_filename not in (module.__file__, replace.__file__):
             return None
         if event == "line":
             self.left -= 1
@@ -416,7 +418,7 @@ def test_an_interrupt_at_any_line_leaves_the_old_or_the_new(
         def missing(one, other):
             raise OSError(errno.ENOSYS, "no such call")
 
-        monkeypatch.setattr(module, "_renameat2", missing)
+        monkeypatch.setattr(replace, "renameat2", missing)
     old = {} if existing == "error" else OLD
     new = {**old, **NEW} if existing == "append" else NEW
     seen = set()
@@ -546,7 +548,7 @@ def test_remote_files_appear_and_nothing_else_is_left(remote):
 def test_remote_overwrite_spares_what_is_no_data_set(remote):
     filesystem, bucket, keys = remote
     stage(f"{bucket}/data", "append", {"notes.txt": b""}, filesystem).commit(["notes.txt"])
-    with pytest.raises(ValueError, match=r"notes\.txt in it is not a \.mosaic file"):
+    with pytest.raises(ValueError, match=r"notes\.txt is not a \.mosaic file"):
         Staging.begin(f"{bucket}/data", filesystem, "overwrite")
     assert keys() == {f"/{bucket}/data/notes.txt": b""}
 
@@ -567,7 +569,7 @@ def test_a_listing_that_is_remembered_is_not_believed(s3_port):
     assert mine.ls(bucket) == [f"{bucket}/other"]
     stage(f"{bucket}/data", "error", OLD, theirs).commit(OLD)
     assert mine.ls(bucket) == [f"{bucket}/other"]
-    with pytest.raises(FileExistsError, match="has files already"):
+    with pytest.raises(FileExistsError, match="contains files"):
         Staging.begin(f"{bucket}/data", mine)
 
 

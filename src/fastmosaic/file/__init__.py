@@ -1,5 +1,6 @@
 """One file: reading, writing, verifying, what is stored.
 
+batches    Data to write, as a stream of batches: from Arrow, data frames, databases
 encode     Encoding batches as a row group: what goes to which bucket, and how it is laid out
 layout     What the writer decides by cost: monolithic or paged buckets, where row groups end
 opening    Open a file: the steps from its last bytes to its metadata

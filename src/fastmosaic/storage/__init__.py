@@ -1,8 +1,9 @@
-"""Paths and URIs: byte ranges in, whole files out.
+"""Paths and URIs: read byte ranges, write whole files.
 
-location   Where things are: paths, URIs and filesystems, of pyarrow or fsspec
-retry      What may fail on the way to a server, tried again
-sink       Bytes out: what is written appears whole under its name, or not at all
-source     Bytes in: open what a user names, and read byte ranges of it
-staging    Files that are written aside and then appear in a directory together
+location   Paths, URIs and filesystems of pyarrow or fsspec
+replace    Local directories: replace one in a single step, make, remove and sync them
+retry      Retries for transient failures of remote storage
+sink       Output files, which appear under their name when they are complete
+source     Input files, read by byte ranges from any thread
+staging    Files written to a staging directory, which appear in a directory together
 """

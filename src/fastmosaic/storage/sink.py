@@ -12,6 +12,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from .location import check_binary, is_directory, is_fsspec, kind_of, locate, os_error
+from .replace import sync
 from .retry import insist
 
 WRITE_BUFFER_BYTES: Final = 1 << 20
@@ -84,21 +85,25 @@ class Sink:
             raise ValueError(f"{self.name} was committed or abandoned before")
 
 
-def open_sink(where: Any, filesystem: Any = None) -> Sink:
-    """A path, URI or writable file object, open for writing.
+def open_sink(where: Any, filesystem: Any = None, *, is_staged: bool = False) -> Sink:
+    """Open a path, URI or writable file object for writing; a `Sink` is returned as it is.
 
-    A path has a temporary file next to it until `commit`, an object store gets a single upload
-    then. A caller's own file object is written to at once, and is not closed.
+    For a path, a temporary file next to it is written and renamed by `commit`; in an object store,
+    `commit` uploads the whole object. With `is_staged`, the path is written without a temporary
+    name, because nobody looks there yet. A file object of the caller is written to directly, and
+    is not closed.
     """
+    if isinstance(where, Sink):
+        return where
     if (found := locate(where, filesystem)) is not None:
         name, place, path = found
         if place is None:
-            return _local_sink(name, path)
+            return _staged_sink(name, path) if is_staged else _local_sink(name, path)
         if is_fsspec(place):
             return _uploaded_sink(name, lambda spool: place.put_file(spool, path))
         if kind_of(place) in OBJECT_STORES:
             return _uploaded_sink(name, lambda spool: _upload(spool, place, path))
-        return _renamed_sink(name, place, path)
+        return _renamed_sink(name, place, path, is_staged)
     if not hasattr(where, "write"):
         raise TypeError(
             "where to write is a path, a URI or a writable binary file object, "
@@ -125,13 +130,7 @@ def _local_sink(name: str, path: str) -> Sink:
         os.fsync(file.fileno())
         file.close()
         os.replace(temporary, target)
-        # Some filesystems cannot sync a directory, and the file is in its place by now.
-        with suppress(OSError):
-            handle = os.open(directory, os.O_RDONLY)
-            try:
-                os.fsync(handle)
-            finally:
-                os.close(handle)
+        sync(directory)
 
     return Sink(
         name,
@@ -141,7 +140,31 @@ def _local_sink(name: str, path: str) -> Sink:
     )
 
 
-def _renamed_sink(name: str, filesystem: Any, path: str) -> Sink:
+def _staged_sink(name: str, path: str) -> Sink:
+    if os.path.lexists(path):
+        raise os_error(errno.EEXIST, name)
+
+    def publish(file: Any) -> None:
+        file.flush()
+        os.fsync(file.fileno())
+        file.close()
+
+    return Sink(
+        name,
+        lambda: open(path, "xb", buffering=WRITE_BUFFER_BYTES),
+        publish=publish,
+        discard=lambda: os.unlink(path),
+    )
+
+
+def _renamed_sink(name: str, filesystem: Any, path: str, is_staged: bool) -> Sink:
+    if is_staged:
+        return Sink(
+            name,
+            lambda: filesystem.open_output_stream(path),
+            publish=lambda file: file.close(),
+            discard=lambda: filesystem.delete_file(path),
+        )
     parent, _, base = path.rpartition("/")
     if not base or is_directory(filesystem, path):
         raise os_error(errno.EISDIR, name)

@@ -156,12 +156,13 @@ class _TargetFiles:
     def _open(self) -> None:
         rewrite = self._rewrite
         suffix = formats.SUFFIXES[rewrite.target_format][0]
-        name = f"part-{self._item.number:05d}-{len(self.files):03d}-{self._attempt}{suffix}"
+        numbers = f"{self._item.number:05d}-{len(self.files):03d}"
+        name = f"{rewrite.staging.prefix}-{numbers}-{self._attempt}{suffix}"
         self._file = f"{self._item.directory}/{name}" if self._item.directory else name
         self._target = open_target(
             rewrite.target_format,
-            rewrite.staging.path(self._file),
-            rewrite.staging.filesystem,
+            rewrite.staging.open(self._file),
+            None,
             rewrite.schema,
             rewrite.options,
         )

@@ -16,7 +16,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Final
 
@@ -25,13 +25,13 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import WriterCommitMessage
 
 from ...dataset.fileset import FileSet
-from ...dataset.write import write_dataset
+from ...dataset.write import DatasetWriter
 from ...errors import SchemaMismatchError, UnsupportedError
 from ...schemas.fit import stored_schema
 from ...schemas.widen import widened
 from ...storage.location import locate
-from ...storage.sink import open_sink
-from ...storage.staging import Direct, Staging, files_below, storage_of
+from ...storage.sink import Sink, open_sink
+from ...storage.staging import Direct, Staging, files_below, new_prefix, storage_of
 from .options import SaveOptions
 
 SUCCESS: Final = "_SUCCESS"
@@ -50,42 +50,32 @@ class TaskMessage(WriterCommitMessage):
     query: str = ""  # the id of the stream
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Shared(Staging):
-    """The staging directory of a job as one of its tasks uses it.
+class _TaskFiles:
+    """The files of one task, below the staging directory of its job.
 
-    The process that ends the job commits or removes the files. A task may outlive its job, if the
-    job fails or another attempt was faster; then the task removes its own files.
+    A task may outlive its job, if the job fails or another attempt was faster. It removes the
+    files that it has written after the end.
     """
 
-    job: Staging
-    given: list[str] = field(default_factory=list)
+    def __init__(self, job: Staging) -> None:
+        self._job = job
+        self._paths: list[str] = []
 
-    @classmethod
-    def of(cls, job: Staging, name: str) -> _Shared:
-        values = {one.name: getattr(job, one.name) for one in fields(job)}
-        values["prefix"] += f"-{name}"
-        return cls(**values, job=job)
+    def open(self, file: str) -> Sink:
+        self.check()
+        self._paths.append(f"{self._job.root}/{file}")
+        return self._job.open(file)
 
-    def path(self, file: str) -> str:
-        self._check()
-        path = self.job.path(file)
-        self.given.append(path)
-        return path
-
-    def commit(self, files: Iterable[str]) -> None:
-        self._check()
+    def check(self) -> None:
+        if self._job.is_ended():
+            raise OSError(f"the write to {self._job.name} ended before this task")
 
     def abandon(self) -> None:
-        if self.job.is_ended():
-            storage = storage_of(self.filesystem)
-            for path in self.given:
+        if self._job.is_ended():
+            storage = storage_of(self._job.filesystem)
+            for path in self._paths:
                 with suppress(OSError):
                     storage.delete_file(path)
-
-    def _check(self) -> None:
-        if self.job.is_ended():
-            raise OSError(f"the write to {self.name} ended before this task")
 
 
 @dataclass(frozen=True)
@@ -95,17 +85,27 @@ class TaskOutput:
     schema: pa.Schema
     options: SaveOptions
 
-    def write(self, batches: Iterable[pa.RecordBatch], staging: Staging) -> tuple[str, ...]:
-        """Write batches to files and return their paths below the directory."""
-        report = write_dataset(
-            (self._fit(batch) for batch in batches),
-            staging,
-            schema=self.schema,
-            use_threads=False,
-            **self.options.of_files(),
-        )
-        start = len(staging.name.rstrip("/")) + 1
-        return tuple(file.path[start:] for file in report.files)
+    def write(
+        self, batches: Iterable[pa.RecordBatch], staging: Staging, name: str
+    ) -> tuple[str, ...]:
+        """Write batches as files whose names contain `name`; return their paths."""
+        files = _TaskFiles(staging)
+        try:
+            with DatasetWriter(
+                files.open,
+                self.schema,
+                prefix=f"{staging.prefix}-{name}",
+                use_threads=False,
+                **self.options.of_files(),
+            ) as writer:
+                for batch in batches:
+                    writer.write_batch(self._fit(batch))
+                written = writer.finish()
+            files.check()
+        except BaseException:
+            files.abandon()
+            raise
+        return tuple(file.path for file in written)
 
     def write_task(self, batches: Iterator[pa.RecordBatch], staging: Staging) -> tuple[str, ...]:
         """Write the rows of a task. Without rows there is no file."""
@@ -115,7 +115,7 @@ class TaskOutput:
         if first is None:
             return ()
         name = f"{context.partitionId():05d}-{context.taskAttemptId()}"
-        return self.write(chain([first], batches), _Shared.of(staging, name))
+        return self.write(chain([first], batches), staging, name)
 
     def _fit(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Cast a batch to the schema: Spark has other time zones and times of day."""
@@ -159,7 +159,7 @@ class WriteJob:
                 raise
             return None
         try:
-            files = output.write([], _Shared.of(staging, "none"))
+            files = output.write([], staging, "none")
         except BaseException:
             staging.abandon()
             raise
@@ -238,7 +238,7 @@ class StreamWriteJob:
         files = [file for message in done for file in message.files]
         if self.overwrites:
             staging = self._staging(query)
-            staging.commit(files or self.output.write([], _Shared.of(staging, "none")))
+            staging.commit(files or self.output.write([], staging, "none"))
             return
         staging = Staging.begin(self.path, None, "append", identity=query)
         log = f"{COMMITS}/{query}"
@@ -266,4 +266,4 @@ class StreamWriteJob:
         path = os.path.realpath(path) if filesystem is None else path.rstrip("/")
         existing = "overwrite" if self.overwrites else "append"
         root = f"{path}/_staging-{query}"
-        return Staging(name, path, filesystem, root, existing, replaces=False, made=())
+        return Staging(name, path, filesystem, root, existing, False, (), new_prefix())

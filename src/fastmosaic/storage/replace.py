@@ -1,0 +1,114 @@
+"""Local directories: replace one in a single step, make, remove and sync them."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Final
+
+from .location import os_error
+
+_NOT_EXCHANGEABLE: Final = frozenset({errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP})
+_RENAME_EXCHANGE: Final = 2  # from linux/fs.h
+_AT_FDCWD: Final = -100  # from fcntl.h
+
+
+def is_replaceable(path: str, existing: str) -> bool:
+    """Return whether another directory may take the place of this one."""
+    if existing == "append":
+        return False
+    if not os.path.isdir(path):
+        return True
+    if existing == "error" and os.listdir(path):
+        return False  # hidden files, which the caller did not ask to remove
+    # A process whose working directory this is would be left in the old directory.
+    is_current = f"{os.getcwd()}/".startswith(f"{path}/")
+    return not is_current and not os.path.ismount(path)
+
+
+def exchange(new: str, old: str) -> str:
+    """Put directory `new` in the place of directory `old`; return where the old one is now.
+
+    On Linux this is a single step. Elsewhere the name does not exist for a moment.
+    """
+    try:
+        renameat2(new, old)
+    except OSError as error:
+        if error.errno not in _NOT_EXCHANGEABLE:
+            raise
+    else:
+        return new
+    aside = f"{new}.old"
+    try:
+        os.rename(old, aside)
+        os.rename(new, old)
+    except BaseException:
+        if not os.path.lexists(old):
+            os.rename(aside, old)
+        raise
+    return aside
+
+
+def renameat2(one: str, other: str) -> None:
+    """Exchange the names of two directories."""
+    import ctypes
+
+    function = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+    if function is None:
+        raise os_error(errno.ENOSYS, one)
+    arguments = (_AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other), _RENAME_EXCHANGE)
+    if function(*arguments) != 0:
+        raise os_error(ctypes.get_errno(), other)
+
+
+def keep_only(root: str, files: Sequence[str]) -> None:
+    """Remove everything else below `root`, and sync the directories that remain."""
+    kept = {f"{root}/{file}" for file in files}
+    for directory, _, names in os.walk(root, topdown=False):
+        for path in (f"{directory}/{name}" for name in names):
+            if path not in kept:
+                os.unlink(path)
+        if directory != root and not os.listdir(directory):
+            os.rmdir(directory)
+        else:
+            sync(directory)
+
+
+def sync(directory: str) -> None:
+    """Make sure that the names in a directory survive a power failure."""
+    with suppress(OSError):  # some filesystems cannot sync a directory
+        handle = os.open(directory, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def make_directories(path: str) -> tuple[str, ...]:
+    """Make a directory and its parents; return those that did not exist, outermost first."""
+    missing = []
+    while not os.path.isdir(path):
+        missing.append(path)
+        path = os.path.dirname(path)
+    made = []
+    for directory in reversed(missing):
+        with suppress(FileExistsError):  # another process made it, unless it is a file
+            os.mkdir(directory)
+            made.append(directory)
+    return tuple(made)
+
+
+def remove_tree(directory: str) -> None:
+    """Remove a directory and everything in it, as far as possible."""
+    import shutil  # it imports all of Python's compressors
+
+    shutil.rmtree(directory, ignore_errors=True)
+
+
+def remove_empty(directories: Sequence[str]) -> None:
+    """Remove directories, innermost first, unless they contain something."""
+    for directory in reversed(directories):
+        with suppress(OSError):
+            os.rmdir(directory)
