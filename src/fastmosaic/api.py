@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from .dataset.discovery import is_many
 from .dataset.fileset import FileSet, Partitioning
+from .file.batches import open_batches
 from .file.options import WriteOptions, accepts_options, check_names
 from .file.reader import MosaicFile, Readable
 from .file.writer import MosaicWriter, Writable
@@ -85,22 +86,43 @@ def read_metadata(where: Readable, *, filesystem: object = None) -> FileMetaData
 
 @accepts_options
 def write_table(
-    table: pa.Table,
+    table: Any,
     where: Writable,
     *,
+    schema: pa.Schema | None = None,
     filesystem: object = None,
     **options: Unpack[WriteOptions],
 ) -> None:
-    """Write a table as a Mosaic file; see `MosaicWriter` for the parameters.
+    """Write a table as a Mosaic file.
 
+    Parameters
+    ----------
+    table : table, record batch, reader, dataset, scanner, data frame, or iterable
+        A pyarrow object, anything with the Arrow stream interface (data frames of pandas and
+        Polars, relations of DuckDB), or an iterable of tables and record batches. Data is
+        streamed, not collected in memory. `write_pandas` also keeps the index and the categories
+        of a pandas data frame.
+    where : path, URI or writable binary file object
+    schema : pyarrow.Schema, optional
+        The schema that the data must match. The default is that of the data, or of the first item
+        of an iterable.
+    filesystem : pyarrow or fsspec filesystem, optional
+        The filesystem of the path `where`.
+    **options
+        The options of `MosaicWriter`.
+
+    Examples
+    --------
     >>> import pyarrow as pa, fastmosaic as fm
     >>> sink = pa.BufferOutputStream()
     >>> fm.write_table(pa.table({"id": [1, 2]}), sink, compression="none", annex=False)
     >>> sink.getvalue().size
     78
     """
-    if not isinstance(table, pa.Table):
-        raise TypeError(f"expected a pyarrow.Table, not an object of type {type(table).__name__}")
     check_names(options, write_table)
-    with MosaicWriter(where, table.schema, filesystem=filesystem, **options) as writer:
-        writer.write_table(table)
+    first, items = open_batches(table, schema)
+    target = first if schema is None else schema
+    with MosaicWriter(where, target, filesystem=filesystem, **options) as writer:
+        writer.check(first)
+        for item in items:
+            writer.write(item)

@@ -5,12 +5,15 @@ import datetime
 import decimal
 import io
 import os
+import weakref
 from pathlib import Path
 
+import duckdb
 import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.dataset as ds
 import pyarrow.fs
 import pytest
 import reference
@@ -441,14 +444,95 @@ def test_a_file_is_as_readable_as_any_other_new_file(tmp_path):
     assert (tmp_path / "t.mosaic").stat().st_mode == (tmp_path / "plain").stat().st_mode
 
 
-def test_something_else_is_no_table():
-    with pytest.raises(TypeError, match="dict"):
-        fm.write_table({"a": [1]}, io.BytesIO())
+# What can be written -----------------------------------------------------------------------
+
+SOURCES = {
+    "table": lambda: SMALL,
+    "batch": lambda: SMALL.to_batches()[0],
+    "reader": lambda: SMALL.to_reader(1),
+    "dataset": lambda: ds.dataset(SMALL),
+    "scanner": lambda: ds.dataset(SMALL).scanner(batch_size=2),
+    "polars": lambda: pl.from_arrow(SMALL),
+    "pandas": lambda: SMALL.to_pandas(types_mapper=pd.ArrowDtype),
+    "duckdb": lambda: duckdb.from_arrow(SMALL),
+    "list of batches": lambda: SMALL.to_batches(max_chunksize=2),
+    "generator of tables": lambda: (SMALL.slice(start, 1) for start in range(3)),
+    "tables and batches": lambda: [SMALL.slice(0, 1), *SMALL.slice(1).to_batches()],
+}
 
 
-def test_something_else_is_no_batch():
+@pytest.mark.parametrize("source", SOURCES)
+def test_write_table_accepts_what_write_dataset_accepts(source):
+    assert fm.read_table(written(SOURCES[source]())).cast(SMALL.schema).equals(SMALL)
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_a_writer_accepts_what_write_dataset_accepts(source):
+    sink = io.BytesIO()
+    with fm.MosaicWriter(sink, SMALL.schema) as writer:
+        writer.write(SOURCES[source]())
+        writer.write(SMALL)
+    assert fm.read_table(sink.getvalue()).equals(pa.concat_tables([SMALL, SMALL]))
+
+
+def test_a_data_set_of_ours_is_written_as_one_file(tmp_path):
+    fm.write_dataset(SMALL, tmp_path / "data", max_rows_per_file=1)
+    fm.write_table(fm.MosaicDataset(tmp_path / "data"), tmp_path / "one.mosaic")
+    assert fm.read_table(tmp_path / "one.mosaic").equals(SMALL)
+
+
+def test_a_stream_is_not_collected():
+    alive = []
+
+    def batches():
+        for number in range(50):
+            batch = pa.record_batch({"a": np.full(10_000, number)})
+            alive.append(weakref.ref(batch))
+            yield batch
+            del batch
+            assert sum(reference() is not None for reference in alive) < 5
+
+    data = written(batches(), row_group_size=10_000)
+    assert group_rows(data) == [10_000] * 50
+    assert len(alive) == 50
+
+
+def test_a_schema_may_be_given():
+    schema = pa.schema({"b": pa.string(), "a": pa.int64()})
+    assert fm.read_table(written(SMALL, schema=schema)).schema.equals(schema)
+    assert fm.read_table(written([], schema=schema)).equals(schema.empty_table())
+    for data in (SMALL, SMALL.slice(0, 0), SMALL.to_reader(), [SMALL]):
+        with pytest.raises(fm.SchemaMismatchError, match="'a'"):
+            written(data, schema=pa.schema({"a": pa.int32(), "b": pa.string()}))
+
+
+def test_nothing_needs_a_schema():
+    with pytest.raises(ValueError, match="the iterable is empty and has no schema; pass schema="):
+        written([])
+    sink = io.BytesIO()
+    with fm.MosaicWriter(sink, SMALL.schema) as writer:
+        writer.write([])
+    assert fm.read_table(sink.getvalue()).equals(SMALL.slice(0, 0))
+
+
+def test_later_items_must_match_the_first(tmp_path):
+    with pytest.raises(fm.SchemaMismatchError, match="'b'"):
+        fm.write_table([SMALL, SMALL.select(["a"])], tmp_path / "t.mosaic")
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("data", [{"a": [1]}, "data.parquet", b"bytes", 3, None])
+def test_something_else_cannot_be_written(data):
+    with pytest.raises(TypeError, match=f"cannot write an object of type {type(data).__name__}"):
+        fm.write_table(data, io.BytesIO())
+    writer = fm.MosaicWriter(io.BytesIO(), SMALL.schema)
+    with pytest.raises(TypeError, match=f"cannot write an object of type {type(data).__name__}"):
+        writer.write(data)
+
+
+def test_a_list_of_something_else_cannot_be_written():
     with (
-        pytest.raises(TypeError, match="list"),
+        pytest.raises(TypeError, match=r"must contain tables and record batches.* type int"),
         fm.MosaicWriter(io.BytesIO(), SMALL.schema) as writer,
     ):
         writer.write([1, 2, 3])

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from types import TracebackType
-from typing import IO, Final, Self, TypeAlias, Unpack
+from typing import IO, Any, Final, Self, TypeAlias, Unpack
 
 import pyarrow as pa
 
@@ -23,6 +23,7 @@ from ..schemas.fit import Fits, stored_schema
 from ..storage.sink import open_sink
 from ..version import __version__
 from . import layout
+from .batches import open_batches
 from .encode import RowGroupEncoder
 from .options import WriteOptions, accepts_options, completed
 from .row_group import FinishedRowGroup
@@ -157,27 +158,38 @@ class MosaicWriter:
         self._sink = open_sink(where, filesystem)
         self._closed = False
 
-    def write(self, data: pa.Table | pa.RecordBatch) -> None:
-        """Write a table or a record batch."""
-        if isinstance(data, pa.RecordBatch):
-            self.write_batch(data)
-        elif isinstance(data, pa.Table):
-            self.write_table(data)
-        else:
-            raise TypeError(
-                f"expected a pyarrow Table or RecordBatch, got {type(data).__name__}; "
-                "pyarrow.table(...) makes one"
-            )
+    def check(self, schema: pa.Schema) -> None:
+        """Raise SchemaMismatchError if data of `schema` cannot be written to the file."""
+        self._fits.of(schema)
+
+    def write(self, data: Any) -> None:
+        """Write a table, a record batch or a stream of them, in the order that it has.
+
+        Parameters
+        ----------
+        data : table, record batch, reader, dataset, scanner, data frame, or iterable
+            A pyarrow object, anything with the Arrow stream interface (data frames of pandas and
+            Polars, relations of DuckDB), or an iterable of tables and record batches. Data is
+            streamed. Columns are matched by name.
+        """
+        self._check_open()
+        schema, items = open_batches(data, self.schema)
+        self.check(schema)
+        for item in items:
+            if isinstance(item, pa.RecordBatch):
+                self.write_batch(item)
+            else:
+                self.write_table(item)
 
     def write_table(self, table: pa.Table) -> None:
         """Write the batches of a table."""
         self._check_open()
-        self._fits.of(table.schema)  # there may be no batch that would not fit
+        self.check(table.schema)  # a table without rows has no batch
         for batch in table.to_batches():
             self.write_batch(batch)
 
     def write_batch(self, batch: pa.RecordBatch) -> None:
-        """Write a record batch; its columns are matched by name."""
+        """Write a record batch. Columns are matched by name."""
         self._check_open()
         for part in list(self._fits(batch)):
             with self._abandoning():
