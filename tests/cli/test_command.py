@@ -323,7 +323,7 @@ def test_a_file_that_is_not_there(capsys, tmp_path, small, name):
 def test_a_directory_without_files(capsys, tmp_path, small, name):
     (tmp_path / "empty" / "_temporary").mkdir(parents=True)
     path = str(tmp_path / "empty")
-    assert f"{path} holds no files" in fails(capsys, words_for(name, path, tmp_path, small))
+    assert f"{path} contains no files" in fails(capsys, words_for(name, path, tmp_path, small))
 
 
 @pytest.mark.parametrize("name", TAKING_FILES)

@@ -516,7 +516,7 @@ def test_what_is_no_file_of_ours(command, file, tmp_path, fails):
     assert "too few" in fails(command, cut, *words)
     assert "No such file" in fails(command, tmp_path / "absent.mosaic", *words)
     (tmp_path / "empty").mkdir()
-    assert "holds no files" in fails(command, tmp_path / "empty", *words)
+    assert "contains no files" in fails(command, tmp_path / "empty", *words)
 
 
 @pytest.mark.parametrize("command", ["pages", "column-size", "dictionary"])

@@ -99,7 +99,7 @@ def test_files_that_are_not_there(capsys, sound, damaged, tmp_path):
     assert main(["verify", *paths]) == 2
     out, err = capsys.readouterr()
     assert f"fastmosaic: {paths[0]}: No such file or directory\n" in err
-    assert f"fastmosaic: {paths[2]} holds no files\n" in err
+    assert f"fastmosaic: {paths[2]} contains no files\n" in err
     assert out.endswith("4 files: 1 ok, 1 damaged, 2 not checked\n")
 
 

@@ -142,7 +142,7 @@ def test_files_of_two_formats(tmp_path):
 
 def test_no_files(tmp_path):
     (tmp_path / "_hidden.mosaic").write_text("")
-    with pytest.raises(FileNotFoundError, match="holds no files but hidden ones"):
+    with pytest.raises(FileNotFoundError, match="contains no files, only hidden ones"):
         open_input([str(tmp_path)])
     with pytest.raises(FileNotFoundError):
         open_input([str(tmp_path / "*.mosaic")])

@@ -288,14 +288,14 @@ def test_a_missing_path_is_an_error(place):
 
 def test_a_directory_of_hidden_files_is_an_error(place):
     place.fill(["sub/_SUCCESS", "_dir/x"])
-    with pytest.raises(FileNotFoundError, match="holds no files but hidden ones") as error:
+    with pytest.raises(FileNotFoundError, match="contains no files, only hidden ones") as error:
         place.discover("ds")
     assert place.root + "ds" in str(error.value)
 
 
 def test_an_empty_directory_is_an_error(local, tmp_path):
     (tmp_path / "ds" / "empty").mkdir(parents=True)
-    with pytest.raises(FileNotFoundError, match=r"ds holds no files$"):
+    with pytest.raises(FileNotFoundError, match=r"ds contains no files$"):
         local.discover("ds")
     with pytest.raises(FileNotFoundError, match="No file matches"):
         local.discover("ds/*")
@@ -318,7 +318,7 @@ def test_a_list_keeps_its_order(place):
 @pytest.mark.parametrize("other", ["ds/day=2/b.mosaic", "ds/day=2", "ds/*/b.mosaic"])
 def test_a_file_twice_in_a_list_is_an_error(place, other):
     place.fill(TREE)
-    with pytest.raises(ValueError, match=r"b\.mosaic is in the list twice"):
+    with pytest.raises(ValueError, match=r"b\.mosaic occurs twice in the list"):
         discover((place.root + "ds/day=2/b.mosaic", place.root + other), place.filesystem)
 
 
@@ -326,7 +326,7 @@ def test_a_file_by_two_names_is_an_error(local, tmp_path, monkeypatch):
     local.fill(["f"])
     monkeypatch.chdir(tmp_path)
     for other in [tmp_path / "ds" / "f", "./ds/f", f"file://{tmp_path}/ds/f", "ds/../ds/f"]:
-        with pytest.raises(ValueError, match=r"is in the list twice, also as ds/f$"):
+        with pytest.raises(ValueError, match=r"occurs twice in the list, also as ds/f$"):
             discover(["ds/f", other])
 
 

@@ -1027,11 +1027,11 @@ def test_batches_that_nobody_wants_are_not_read(tmp_path):
 
 
 def test_empty_directories(tmp_path):
-    with pytest.raises(FileNotFoundError, match="holds no files"):
+    with pytest.raises(FileNotFoundError, match="contains no files"):
         fm.read_table(tmp_path)
     (tmp_path / "_SUCCESS").touch()
     (tmp_path / ".hidden").touch()
-    with pytest.raises(FileNotFoundError, match="holds no files but hidden ones"):
+    with pytest.raises(FileNotFoundError, match="contains no files, only hidden ones"):
         MosaicDataset(tmp_path)
     with pytest.raises(FileNotFoundError, match="No file matches"):
         MosaicDataset(str(tmp_path / "*.mosaic"))

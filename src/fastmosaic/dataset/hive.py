@@ -15,6 +15,7 @@ from typing import Final
 import pyarrow as pa
 
 from ..errors import SchemaMismatchError, UnsupportedError
+from ..storage.listing import unquoted
 
 NULL: Final = "__HIVE_DEFAULT_PARTITION__"
 
@@ -205,10 +206,3 @@ def _decode(text: str, name: str) -> str:
     except UnicodeError:
         raise SchemaMismatchError(f"{name}: the directory of {text!r} is not UTF-8") from None
     return decoded
-
-
-def unquoted(text: str, errors: str = "replace") -> str:
-    """Text in which `%20` stands for a space."""
-    from urllib.parse import unquote  # which imports as long as a few of our modules
-
-    return unquote(text, errors=errors)

@@ -1,9 +1,11 @@
 """Paths and URIs: read byte ranges, write whole files.
 
-location   Paths, URIs and filesystems of pyarrow or fsspec
-replace    Local directories: replace one in a single step, make, remove and sync them
-retry      Retries for transient failures of remote storage
-sink       Output files, which appear under their name when they are complete
-source     Input files, read by byte ranges from any thread
-staging    Files written to a staging directory, which appear in a directory together
+fsspec_handler  Filesystems of fsspec as filesystems of pyarrow
+listing         Directory listings: the files below a directory, on any filesystem
+location        Paths, URIs and filesystems of pyarrow or fsspec
+replace         Local directories: replace one in a single step, make, remove and sync them
+retry           Retries for transient failures of remote storage
+sink            Output files, which appear under their name when they are complete
+source          Input files, read by byte ranges from any thread
+staging         Files written to a staging directory, which appear in a directory together
 """

@@ -1,10 +1,11 @@
-"""Where things are: paths, URIs and filesystems, of pyarrow or fsspec."""
+"""Paths, URIs and filesystems of pyarrow or fsspec."""
 
 from __future__ import annotations
 
 import io
 import os
 import re
+from functools import cache
 from typing import Any, Final
 
 import pyarrow as pa
@@ -13,17 +14,22 @@ URI: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://|file:/")  # one letter is a
 
 
 def locate(thing: Any, filesystem: Any) -> tuple[str, Any, str] | None:
-    """The name of a path for messages, its filesystem, and the path there; None if it is no path.
+    """Return the name of a path for messages, its filesystem, and the path in that filesystem.
 
-    The filesystem is one of pyarrow or fsspec, or None for the local one.
+    The filesystem is one of pyarrow or fsspec, or None for the local one. The result is None if
+    `thing` is not a path.
     """
     if hasattr(thing, "fs") and hasattr(thing, "path") and not hasattr(thing, "read"):
         if getattr(thing, "compression", None):
-            raise ValueError(f"{thing.path} is to be compressed as a whole; open it without")
+            raise ValueError(
+                f"{thing.path}: compression of a whole file is not supported; open it without compression="
+            )
         return locate(thing.path, thing.fs)  # fsspec.OpenFile
     if not isinstance(thing, str | os.PathLike) or hasattr(thing, "read"):
         if filesystem is not None:
-            raise ValueError(f"filesystem= is for a path, not for a {type(thing).__name__}")
+            raise ValueError(
+                f"filesystem= requires a path, not an object of type {type(thing).__name__}"
+            )
         return None
     name = path = os.fspath(thing)
     if filesystem is None:
@@ -43,7 +49,7 @@ def locate(thing: Any, filesystem: Any) -> tuple[str, Any, str] | None:
         path = filesystem._strip_protocol(path)
     elif not hasattr(filesystem, "open_input_file"):
         raise TypeError(
-            "a filesystem is one of pyarrow or fsspec, or a URI, "
+            "filesystem must be a filesystem of pyarrow or fsspec, or a URI, "
             f"not an object of type {type(filesystem).__name__}"
         )
     return name, None if kind_of(filesystem) == "local" else filesystem, path
@@ -59,30 +65,44 @@ def _from_uri(uri: str) -> tuple[Any, str]:
         try:
             from fsspec.core import url_to_fs
         except ImportError:
-            raise ValueError(f"pyarrow knows no filesystem for {uri!r}; fsspec may") from error
+            raise ValueError(
+                f"pyarrow does not support the URI {uri!r}; install fsspec, which may"
+            ) from error
         found = url_to_fs(uri)
     return found
 
 
-def as_arrow(filesystem: Any) -> Any:
-    """A filesystem with the members of pyarrow's."""
+@cache
+def _local() -> Any:
     from pyarrow import fs
 
+    return fs.LocalFileSystem()
+
+
+def as_arrow(filesystem: Any) -> Any:
+    """Return a filesystem as one of pyarrow; None is the local one."""
     if filesystem is None:
-        return fs.LocalFileSystem()
-    return fs.PyFileSystem(fs.FSSpecHandler(filesystem)) if is_fsspec(filesystem) else filesystem
+        return _local()
+    if not is_fsspec(filesystem):
+        return filesystem
+    from pyarrow.fs import PyFileSystem
+
+    from .fsspec_handler import Handler
+
+    return PyFileSystem(Handler(filesystem))
 
 
 def is_fsspec(filesystem: Any) -> bool:
+    """Return whether a filesystem is one of fsspec."""
     return hasattr(filesystem, "cat_file") and hasattr(filesystem, "protocol")
 
 
 def info_of(filesystem: Any, path: str) -> Any:
-    """What fsspec says of a path."""
+    """Return the information that fsspec has about a path."""
     try:
         return filesystem.info(path)
     except FileNotFoundError as error:
-        # fsspec says so of every failure of an HTTP server; the cause tells which it was.
+        # fsspec raises this for every failure of an HTTP server; the cause is the real error.
         cause = error.__cause__
         if cause is None or kind_of(filesystem) != "http" or getattr(cause, "status", 0) == 404:
             raise
@@ -90,20 +110,21 @@ def info_of(filesystem: Any, path: str) -> Any:
 
 
 def is_hidden(name: str, is_directory: bool) -> bool:
-    """Whether a file or directory is no part of a data set; `_key=value` may be a partition."""
+    """Return whether a name is hidden, and not part of a dataset; `_key=value` may be a partition."""
     return name.startswith((".", "_")) and not (
         is_directory and name.startswith("_") and "=" in name
     )
 
 
 def is_directory(filesystem: Any, path: str) -> bool:
+    """Return whether a path is a directory; the filesystem is local (None) or one of pyarrow."""
     if filesystem is None:
         return os.path.isdir(path)
     return bool(filesystem.get_file_info(path).type.name == "Directory")
 
 
 def kind_of(filesystem: Any) -> str:
-    """pyarrow's type_name of a filesystem, or fsspec's protocol."""
+    """Return the kind of a filesystem: pyarrow's type_name or fsspec's protocol."""
     if is_fsspec(filesystem):
         protocol = filesystem.protocol
         kind = str(protocol if isinstance(protocol, str) else protocol[0])
@@ -111,11 +132,17 @@ def kind_of(filesystem: Any) -> str:
     return str(filesystem.type_name)
 
 
+def is_web(filesystem: Any) -> bool:
+    """Return whether a filesystem is a web server, where paths are URLs."""
+    return filesystem is not None and kind_of(filesystem) == "http"
+
+
 def check_binary(file: object) -> None:
+    """Raise TypeError if a file object is open in text mode."""
     if isinstance(file, io.TextIOBase):
-        raise TypeError("the file object is open as text; open it in binary mode")
+        raise TypeError("the file object is open in text mode; open it in binary mode")
 
 
 def os_error(code: int, name: str) -> OSError:
-    """FileNotFoundError or IsADirectoryError, as the system would raise it."""
+    """Return the error that the operating system would raise, such as FileNotFoundError."""
     return OSError(code, os.strerror(code), name)

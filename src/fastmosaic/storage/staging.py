@@ -11,11 +11,11 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cache
 from typing import Any, Final
 
 from ..threads import REMOTE_THREADS, map_in_order
-from .location import is_fsspec, is_hidden, kind_of, locate, os_error
+from .listing import files_below
+from .location import as_arrow, is_fsspec, is_hidden, kind_of, locate, os_error
 from .replace import (
     exchange,
     is_replaceable,
@@ -101,7 +101,7 @@ class Staging:
         resumable = identity is not None
         if identity is not None:
             _take_back(storage, path, f"{path}/_staging-{identity}")
-        present = files_below(storage, path) if kind == "Directory" else []
+        present = files_below(place, path) if kind == "Directory" else []
         _check(name, existing, present, suffix)
         identity = identity or uuid.uuid4().hex
         root = inside = f"{path}/_staging-{identity}"
@@ -119,7 +119,7 @@ class Staging:
             else:
                 made = make_directories(path)
                 os.makedirs(inside, exist_ok=resumable)
-        begun = files_below(storage, root) if resumable else []
+        begun = files_below(place, root) if resumable else []
         prefix = prefix_of(begun) or new_prefix(present)
         return cls(name, path, place, root, existing, replaces, made, prefix, suffix, resumable)
 
@@ -179,7 +179,7 @@ class Staging:
         with suppress(OSError):
             for directory in self.made:
                 found = storage.get_file_info(directory).type.name == "Directory"
-                if found and not files_below(storage, directory):
+                if found and not files_below(self.filesystem, directory):
                     storage.delete_dir(directory)
 
     def _remove_root(self) -> None:
@@ -206,7 +206,7 @@ class Staging:
         return False
 
     def _take_place(self, root: str, files: Sequence[str]) -> bool:
-        _check_present(files, files_below(_local(), root))
+        _check_present(files, files_below(None, root))
         keep_only(root, files)
         old = None
         try:
@@ -216,7 +216,7 @@ class Staging:
                 _check(
                     self.name,
                     self.existing,
-                    files_below(storage_of(None), self.base_dir),
+                    files_below(None, self.base_dir),
                     self.suffix,
                 )
                 old = exchange(root, self.base_dir)
@@ -237,11 +237,13 @@ class Staging:
 
     def _move_in(self, files: Sequence[str]) -> None:
         storage = storage_of(self.filesystem)
-        _check_present(files, files_below(storage, self.root))
+        _check_present(files, files_below(self.filesystem, self.root))
         old: list[str] = []
         if self.existing != "append":
             prefix = self.root.removeprefix(f"{self.base_dir}/") + "/"
-            old = [f for f in files_below(storage, self.base_dir) if not f.startswith(prefix)]
+            old = [
+                f for f in files_below(self.filesystem, self.base_dir) if not f.startswith(prefix)
+            ]
             _check(self.name, self.existing, old, self.suffix)
         targets = [f"{self.base_dir}/{file}" for file in files]
         for info in storage.get_file_info(targets):
@@ -357,7 +359,7 @@ class Direct(Staging):
         names = sorted(set(files))
         storage = storage_of(self.filesystem)
         storage.delete_file(self._mark)
-        present = files_below(storage, self.base_dir)
+        present = files_below(self.filesystem, self.base_dir)
         _check_present(names, present)
         own = {file for file in present if self._is_own(file)}
         for file in sorted(own.difference(names)):
@@ -371,7 +373,7 @@ class Direct(Staging):
         storage = storage_of(self.filesystem)
         with suppress(FileNotFoundError):
             storage.delete_file(self._mark)
-        own = [file for file in files_below(storage, self.base_dir) if self._is_own(file)]
+        own = [file for file in files_below(self.filesystem, self.base_dir) if self._is_own(file)]
         for file in own:
             with suppress(FileNotFoundError):
                 storage.delete_file(f"{self.base_dir}/{file}")
@@ -472,30 +474,8 @@ def _check_present(files: Iterable[str], present: Iterable[str]) -> None:
         raise os_error(errno.ENOENT, min(missing))
 
 
-@cache
-def _local() -> Any:
-    from pyarrow import fs
-
-    return fs.LocalFileSystem()
-
-
 def storage_of(filesystem: Any) -> Any:
-    """Return the filesystem as one of pyarrow; None is the local one."""
-    if filesystem is None:
-        return _local()
-    if not is_fsspec(filesystem):
-        return filesystem
-    from pyarrow import fs
-
-    filesystem.invalidate_cache()  # other processes write to the directories that it cached
-    return fs.PyFileSystem(fs.FSSpecHandler(filesystem))
-
-
-def files_below(storage: Any, directory: str) -> list[str]:
-    """Return the paths of all files below a directory, relative to it."""
-    from pyarrow import fs
-
-    selector = fs.FileSelector(directory, recursive=True, allow_not_found=True)
-    infos = storage.get_file_info(selector)
-    start = len(directory) + 1
-    return [info.path[start:] for info in infos if info.type.name == "File"]
+    """Return the filesystem as one of pyarrow, without what it has cached."""
+    if is_fsspec(filesystem):
+        filesystem.invalidate_cache()  # other processes write to the same directories
+    return as_arrow(filesystem)

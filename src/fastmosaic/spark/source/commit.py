@@ -29,9 +29,10 @@ from ...dataset.write import DatasetWriter
 from ...errors import SchemaMismatchError, UnsupportedError
 from ...schemas.fit import stored_schema
 from ...schemas.widen import widened
+from ...storage.listing import files_below
 from ...storage.location import locate
 from ...storage.sink import Sink, open_sink
-from ...storage.staging import Direct, Staging, files_below, new_prefix, storage_of
+from ...storage.staging import Direct, Staging, new_prefix, storage_of
 from .options import SaveOptions
 
 SUCCESS: Final = "_SUCCESS"
@@ -243,7 +244,9 @@ class StreamWriteJob:
         staging = Staging.begin(self.path, None, "append", identity=query)
         log = f"{COMMITS}/{query}"
         storage = storage_of(staging.filesystem)
-        committed = [int(name) for name in files_below(storage, f"{staging.base_dir}/{log}")]
+        committed = [
+            int(name) for name in files_below(staging.filesystem, f"{staging.base_dir}/{log}")
+        ]
         if not files or batch <= max(committed, default=-1):
             staging.abandon()
             return

@@ -1,0 +1,163 @@
+"""Directory listings: the files below a directory, on any filesystem.
+
+Local directories are read one by one. Filesystems of pyarrow, and object stores of fsspec, list a
+whole tree with few requests. Other filesystems of fsspec list one directory per request. All
+remote filesystems are asked by way of `pyarrow.fs.FileSelector`.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+from .location import as_arrow, is_fsspec, is_web
+
+
+class Entry(NamedTuple):
+    """Something below a directory that is not a directory itself."""
+
+    relative: str  # its path, relative to the directory
+    path: str
+    size: int | None  # None if the listing does not tell
+    is_file: bool = True  # False for a pipe, a device or a broken link
+
+
+def files_below(filesystem: Any, directory: str) -> list[str]:
+    """Return the paths of all files below a directory, relative to it.
+
+    A directory that does not exist contains no files.
+    """
+    return [entry.relative for entry in entries_below(filesystem, directory) if entry.is_file]
+
+
+def entries_below(
+    filesystem: Any, directory: str, enters: Callable[[str], bool] = lambda relative: True
+) -> Iterator[Entry]:
+    """Yield everything below a directory, except for the directories.
+
+    `enters` is called with the relative path of a directory, or of a link, and returns whether to
+    list what is below; where a whole tree is listed at once it is not called. A directory that
+    does not exist contains nothing. Listings that a filesystem has cached are not used.
+    """
+    if filesystem is None:
+        return _walk(directory, enters)
+    if not is_fsspec(filesystem):
+        return _select(as_arrow(filesystem), directory)
+    from .fsspec_handler import lists_at_once
+
+    if lists_at_once(filesystem):
+        return _select(as_arrow(filesystem), directory)
+    return _crawl(filesystem, directory, enters)
+
+
+def look(filesystem: Any, path: str) -> tuple[str, int | None]:
+    """Return "file", "directory" or "nothing" for a path, and its size if that is known."""
+    if filesystem is None:
+        try:
+            status = os.stat(path)
+        except (FileNotFoundError, NotADirectoryError):
+            return "nothing", None
+        # A pipe counts as a file here, because the user named it.
+        return ("directory", None) if stat.S_ISDIR(status.st_mode) else ("file", status.st_size)
+    if is_fsspec(filesystem):
+        filesystem.invalidate_cache(path)
+    info = as_arrow(filesystem).get_file_info(path)
+    kinds = {"File": "file", "Directory": "directory", "NotFound": "nothing"}
+    if info.type.name not in kinds:
+        raise ValueError(f"{path} is neither a file nor a directory")
+    return kinds[info.type.name], info.size
+
+
+def join(directory: str, relative: str) -> str:
+    """Return the path of `relative` below `directory`; either may be empty."""
+    if not directory or not relative or directory.endswith("/"):
+        return directory + relative
+    return f"{directory}/{relative}"
+
+
+def _walk(base: str, enters: Callable[[str], bool]) -> Iterator[Entry]:
+    """Yield what is in local directories. Links are followed, but not in circles."""
+    pending = [("", base, os.path.realpath(base), frozenset[str]())]
+    while pending:
+        relative, path, real, above = pending.pop()
+        if real in above:  # a link leads back to a directory that is listed already
+            continue
+        try:
+            scan = os.scandir(path or ".")
+        except (FileNotFoundError, NotADirectoryError):
+            if relative:
+                raise
+            return
+        with scan:
+            for item in scan:
+                below = join(relative, item.name)
+                inner = os.path.join(path, item.name)
+                if item.is_file(follow_symlinks=False):
+                    yield Entry(below, inner, None)
+                # Looked at only if it is wanted: a link may be broken, or lead to itself.
+                elif enters(below):
+                    if item.is_dir():
+                        is_link = item.is_symlink()
+                        target = os.path.realpath(inner) if is_link else join(real, item.name)
+                        pending.append((below, inner, target, above | {real}))
+                    else:
+                        yield Entry(below, inner, None, item.is_file())
+
+
+def _select(filesystem: Any, base: str) -> Iterator[Entry]:
+    """Yield what is below a directory of a filesystem that lists a whole tree at once."""
+    from pyarrow.fs import FileSelector, FileType
+
+    try:
+        infos = filesystem.get_file_info(FileSelector(base, recursive=True, allow_not_found=True))
+    except NotADirectoryError:
+        return
+    for info in infos:
+        relative = _relative(info.path, base)
+        # Object stores may contain empty objects that stand for directories.
+        if info.type != FileType.Directory and relative and not info.path.endswith("/"):
+            yield Entry(relative, info.path, info.size, info.type == FileType.File)
+
+
+def _crawl(filesystem: Any, base: str, enters: Callable[[str], bool]) -> Iterator[Entry]:
+    """Yield what is in the directories of a filesystem that lists one directory at a time."""
+    from pyarrow.fs import FileSelector, FileType
+
+    storage = as_arrow(filesystem)
+    is_page = is_web(filesystem)
+    pending = [base]
+    seen = {base.rstrip("/")}
+    while pending:
+        folder = pending.pop()
+        try:
+            infos = storage.get_file_info(FileSelector(folder))
+        except (FileNotFoundError, NotADirectoryError):
+            if folder != base:
+                raise
+            return
+        for info in infos:
+            relative = _relative(info.path, base).rstrip("/")
+            if is_page:
+                if "?" in relative or "#" in relative:  # links that sort the page
+                    continue
+                relative = unquoted(relative)
+            if not relative or info.path.rstrip("/") in seen:
+                continue
+            if info.type != FileType.Directory:
+                yield Entry(relative, info.path, info.size, info.type == FileType.File)
+            elif enters(relative):
+                seen.add(info.path.rstrip("/"))
+                pending.append(info.path)
+
+
+def unquoted(text: str, errors: str = "replace") -> str:
+    """Return text in which escapes such as `%20` are replaced by their characters."""
+    from urllib.parse import unquote  # imported on use, because it takes long
+
+    return unquote(text, errors=errors)
+
+
+def _relative(path: str, base: str) -> str:
+    return path.removeprefix(base.rstrip("/")).lstrip("/")
