@@ -272,7 +272,7 @@ def test_polars_gives_the_same_rows(dataset):
         found = frame.filter(predicate).select("s", "i", "d", "k").collect()
         expected = table.filter(predicate).select("s", "i", "d", "k")
         assert found.equals(expected)
-        assert expected.height
+        assert 0 < expected.height < 32
     assert frame.collect().height == 32
     assert frame.select("s").head(3).collect().equals(table.select("s").head(3))
     assert frame.select(polars.len()).collect().item() == 32

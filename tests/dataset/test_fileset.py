@@ -1099,7 +1099,7 @@ def test_files_that_cannot_be_read(tmp_path):
     (tmp_path / "below").symlink_to(tmp_path)  # its files are there already
     assert MosaicDataset(tmp_path).count_rows() == 1
     handler = Slow(fails=("a",))
-    with pytest.raises(PermissionError, match="a"):
+    with pytest.raises(PermissionError, match=r"not today.*/a'"):
         MosaicDataset(str(tmp_path / "a"), filesystem=pafs.PyFileSystem(handler))
 
 

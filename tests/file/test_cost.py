@@ -82,9 +82,10 @@ def test_a_filter_makes_fields_of_its_own_columns_only(paged, fields):
 def test_the_whole_schema_is_made_once(paged, fields):
     with fm.MosaicFile(paged) as file:
         assert fields.count == 0
-        assert len(file.schema) == NUM_COLUMNS
+        schema = file.schema
+        assert len(schema) == NUM_COLUMNS
         file.read()
-        assert file.schema is file.schema
+        assert file.schema is schema
     assert fields.count <= NUM_COLUMNS
 
 

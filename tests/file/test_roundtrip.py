@@ -40,9 +40,10 @@ def test_what_is_read_is_what_was_written(table, options):
 
 @given(tables(), write_options())
 def test_a_second_round_trip_changes_nothing(table, options):
-    once = written(table, **options)
-    assert written(read(once), **options) == written(read(once), **options)
-    assert_same(read(written(read(once), **options)), table)
+    once = read(written(table, **options))
+    twice = read(written(once, **options))
+    assert_same(twice, table)
+    assert written(twice, **options) == written(once, **options)
 
 
 @given(st.data(), tables(), write_options())
@@ -134,7 +135,8 @@ def test_a_large_table_survives(compression, row_group_bytes, use_threads):
 
 @given(tables(), write_options())
 def test_writing_twice_gives_the_same_bytes(table, options):
-    assert written(table, **options) == written(table, **options)
+    once = written(table, **options)
+    assert written(table, **options) == once
 
 
 @given(tables())
