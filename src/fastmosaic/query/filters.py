@@ -41,7 +41,7 @@ Statistics: TypeAlias = tuple[pa.Field, int, int, pa.Scalar | None, pa.Scalar | 
 # An expression prints as text: `((x > 5) and invert(is_in(y, {value_set=...})))`.
 NO_MATCH: Final = "No match for FieldRef.Name("
 BY_POSITION: Final = re.compile(r'(?<!["\w])FieldPath\(\d')
-FUNCTION: Final = re.compile(r"(\w+)\(")
+FUNCTION: Final = re.compile(r"(?<!\w)(\w++)\(")
 NAN: Final = re.compile(r"(?<!\w)nan(?!\w)")
 # Functions that neither make a NaN nor round; and a type, as it stands before a list of values.
 PLAIN_FUNCTIONS: Final = frozenset(

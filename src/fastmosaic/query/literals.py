@@ -1,4 +1,4 @@
-"""Values in a condition: what is written, and what it is of the type of a column."""
+"""Values in a condition, and what they are in the type of a column."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _UNITS: Final = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
 class WhereError(ValueError):
-    """A condition that cannot be understood."""
+    """A condition with invalid syntax, or with values that do not fit their columns."""
 
     def __init__(self, at: int, message: str) -> None:
         super().__init__(f"condition, character {at}: {message}")
@@ -39,7 +39,7 @@ class WhereError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A value, as it is written; what it is depends on the column it is compared with."""
+    """A value as written; its type depends on the column that it is compared with."""
 
     kind: str  # number, text, bool, null, bytes, moment or clock
     value: Any  # seconds of a moment since 1970, of a clock since midnight
@@ -51,9 +51,11 @@ class Value:
 
 
 def exact(text: str, at: int) -> Fraction:
-    """A number; one beyond all columns, or below all their steps, only so far."""
+    """Return a number exactly; one that is far beyond the range of all types is brought closer."""
     if len(text) > MAX_DIGITS:
-        raise WhereError(at, f"a number of more than {MAX_DIGITS} characters")
+        raise WhereError(at, f"the number has more than {MAX_DIGITS} characters")
+    if not _NUMBER.fullmatch(text):
+        raise WhereError(at, f"invalid number {text!r}")
     number = Decimal(text)
     if number and abs(number.adjusted()) > MAX_DIGITS:
         beyond = Fraction(10) ** (MAX_DIGITS if number.adjusted() > 0 else -MAX_DIGITS)
@@ -62,7 +64,7 @@ def exact(text: str, at: int) -> Fraction:
 
 
 def moment(text: str, at: int) -> Fraction:
-    """Seconds since 1970 of a date or of a date and a time."""
+    """Return the seconds from 1970 to a date, or to a date and time."""
     match = _MOMENT.fullmatch(text.strip())
     try:
         if match is None:
@@ -73,20 +75,24 @@ def moment(text: str, at: int) -> Fraction:
         zone = _seconds(zone_hour or "0", zone_minute or "0", None)
     except ValueError:
         raise WhereError(
-            at, f"{text!r} is no date or timestamp, such as '2024-01-31' or '2024-01-31 12:00:00Z'"
+            at,
+            f"invalid date or timestamp {text!r} "
+            "(expected e.g. '2024-01-31' or '2024-01-31 12:00:00Z')",
         ) from None
     return days * _DAY + seconds - (zone if sign == "+" else -zone)
 
 
 def clock(text: str, at: int) -> Fraction:
-    """Seconds since midnight."""
+    """Return the seconds from midnight to a time of day."""
     match = _CLOCK.fullmatch(text.strip())
     try:
         if match is None:
             raise ValueError(text)  # noqa: TRY301 - as of an hour that no day has
         return _seconds(*match.groups())
     except ValueError:
-        raise WhereError(at, f"{text!r} is no time, such as '12:00' or '12:00:00.5'") from None
+        raise WhereError(
+            at, f"invalid time {text!r} (expected e.g. '12:00' or '12:00:00.5')"
+        ) from None
 
 
 def _seconds(hour: str, minute: str, second: str | None) -> Fraction:
@@ -100,7 +106,7 @@ def _seconds(hour: str, minute: str, second: str | None) -> Fraction:
 
 
 def family_of(type: pa.DataType) -> str | None:
-    """What a column of the type can be compared with."""
+    """Return the kind of values that a column of the type can be compared with."""
     for family, tests in _FAMILIES.items():
         if any(test(type) for test in tests):
             return family
@@ -118,7 +124,7 @@ _FAMILIES: Final[dict[str, tuple[Callable[[pa.DataType], bool], ...]]] = {
 
 
 def common_type(family: str, one: pa.DataType, other: pa.DataType) -> pa.DataType:
-    """A type that has the values of both, but for floats, which round."""
+    """Return a type that has the values of both; only floats are rounded."""
     both = (one, other)
     if family == "number":
         if any(map(types.is_floating, both)):
@@ -136,14 +142,14 @@ def common_type(family: str, one: pa.DataType, other: pa.DataType) -> pa.DataTyp
 
 
 def typed(name: str, type: pa.DataType, value: Value) -> tuple[pa.Scalar | None, bool]:
-    """The greatest value of the type that is not above `value`, and whether it is that value.
+    """Return the greatest value of the type that is not above `value`, and whether both are equal.
 
-    None if all values of the type are above.
+    Return None if all values of the type are above.
     """
     family = family_of(type)
     if value.kind != family and not (value.kind == "text" and family not in (None, "bool")):
         raise WhereError(
-            value.at, f"column {name!r} is {type}, which is not compared with {value.text}"
+            value.at, f"cannot compare column {name!r} of type {type} with {value.text}"
         )
     if family == "number":
         return _typed_number(name, type, value)
@@ -168,9 +174,13 @@ def _typed_number(name: str, type: pa.DataType, value: Value) -> tuple[pa.Scalar
         if types.is_floating(type) and _INFINITY.fullmatch(text):
             return pa.scalar(float(text), type), True
         if types.is_floating(type) and text.lower().strip("+-") == "nan":
-            raise WhereError(value.at, f'NaN equals nothing; "{name}" <> "{name}" finds it')
+            raise WhereError(
+                value.at, f'NaN is not equal to anything; use "{name}" <> "{name}" to find it'
+            )
         if not _NUMBER.fullmatch(text):
-            raise WhereError(value.at, f"column {name!r} is {type}, and {value.text} is no number")
+            raise WhereError(
+                value.at, f"column {name!r} is {type}, and {value.text} is not a valid number"
+            )
         number = exact(text, value.at)
     if types.is_floating(type):
         return _rounded(type, number)
@@ -187,7 +197,7 @@ def _typed_number(name: str, type: pa.DataType, value: Value) -> tuple[pa.Scalar
 def _stepped(
     storage: pa.DataType, type: pa.DataType, steps: Fraction
 ) -> tuple[pa.Scalar | None, bool]:
-    """As `typed`, of a type that counts steps in an integer."""
+    """Do the same as `typed` for a type that counts steps in an integer."""
     is_signed = types.is_signed_integer(storage)
     least = -(1 << (storage.bit_width - 1)) if is_signed else 0
     most = least + (1 << storage.bit_width) - 1
@@ -201,7 +211,7 @@ _GREATEST: Final = {"<f": b"\xff\xff\x7f\x7f", "<d": b"\xff" * 6 + b"\xef\x7f"}
 
 
 def _rounded(type: pa.DataType, number: Fraction) -> tuple[pa.Scalar, bool]:
-    """As `typed`, of floats: the nearest one is taken for the value."""
+    """Do the same as `typed` for floats: the nearest one stands for the value."""
     letter = "<f" if types.is_float32(type) else "<d"
     try:
         (nearest,) = struct.unpack(letter, struct.pack(letter, float(number)))
