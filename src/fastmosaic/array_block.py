@@ -1,4 +1,4 @@
-"""Kudu's array data block on its own: encode and decode columns of arrays without a file."""
+"""Encode and decode Kudu's array data blocks, independently of files."""
 
 from .format.array_block import decode, encode, rle_decode, rle_encode
 

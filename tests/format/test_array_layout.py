@@ -330,7 +330,7 @@ def test_forged_files_are_sound_otherwise():
         ({"version": 2}, fm.UnsupportedError, "version 2 .* is newer than this library"),
         ({"descriptor": b"\x14\1\0\3\1"}, fm.UnsupportedError, "STRUCT, of a later Mosaic version"),
         ({"flags": 0}, fm.CorruptFileError, "version 0x81"),
-        ({"num_rows": 8}, fm.CorruptFileError, r"column 'x', .* 7 arrays where there are 8 rows"),
+        ({"num_rows": 8}, fm.CorruptFileError, r"column 'x', .* 7 arrays, but there are 8 rows"),
         ({"data": sized(BLOCK[:-1])}, fm.CorruptFileError, r"column 'x', .*checksum"),
         ({"data": b"\0"}, fm.CorruptFileError, "column 'x', offset 0: "),
         ({"data": b"\1\0"}, fm.CorruptFileError, "column 'x', offset 0: "),
@@ -340,7 +340,7 @@ def test_forged_files_are_sound_otherwise():
         (
             {"descriptor": b"\xe0\1\0\3\0"},
             fm.CorruptFileError,
-            "column 'x', offset 0: 1 null elements",
+            "column 'x', offset 0: there are 1 null elements",
         ),
         ({"descriptor": b"\xe0\1\0\x12\1\0\3\1"}, fm.CorruptFileError, "of lists or maps"),
         ({"descriptor": b"\xe0\1\0\xe0\1\0\3\1"}, fm.CorruptFileError, "of lists or maps"),
@@ -369,7 +369,7 @@ def test_descriptors_alone_are_checked_too(nested):
 def test_a_block_is_not_encoded_again(flags):
     data = flags + forged(sized(BLOCK), 7)[2:]
     with pytest.raises(
-        fm.CorruptFileError, match="column 'x', offset 0: an array data block has an encoding"
+        fm.CorruptFileError, match="column 'x', offset 0: an array data block is not PLAIN"
     ):
         fm.read_table(data)
 

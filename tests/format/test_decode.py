@@ -692,7 +692,7 @@ def test_a_negative_length_is_a_fault(lengths):
 
 
 def test_more_elements_than_arrow_has_offsets_for():
-    with pytest.raises(ValueError, match="lists have more than 2 147 483 647 elements"):
+    with pytest.raises(ValueError, match="lists have more than 2,147,483,647 elements"):
         running_sum([2**31 - 1] * 3)
 
 

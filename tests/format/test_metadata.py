@@ -199,8 +199,8 @@ AT_0 = bytes(8)
         (uv(1) + uv(0) + uv(2) + b"\0", "the index ends inside an entry"),
         (uv(1) + uv(1) + uv(2) + AT_0 + uv(5) + uv(0) + uv(0), "bucket number is out of range"),
         (uv(1) + uv(1) + HUGE + AT_0 + uv(5) + uv(0) + uv(0), "bucket number is out of range"),
-        (uv(1) + uv(1) + uv(0) + AT_0 + uv(0) + uv(0) + uv(0), "a bucket of 0 bytes"),
-        (uv(1) + uv(1) + uv(0) + AT_0 + uv(0) + uv(7) + uv(0), "a bucket of 0 bytes"),
+        (uv(1) + uv(1) + uv(0) + AT_0 + uv(0) + uv(0) + uv(0), "a bucket has 0 bytes"),
+        (uv(1) + uv(1) + uv(0) + AT_0 + uv(0) + uv(7) + uv(0), "a bucket has 0 bytes"),
         (uv(1) + uv(1) + uv(0) + AT_0 + uv(101) + uv(0) + uv(0), "a bucket lies outside the data"),
         (
             uv(1) + uv(1) + uv(0) + bytes(7) + b"\x64" + uv(1) + uv(0) + uv(0),
@@ -217,10 +217,10 @@ AT_0 = bytes(8)
             "statistics of a column that does not exist",
         ),
         (uv(1) + uv(0) + uv(1) + uv(0) + uv(2), "statistics count more nulls than rows"),
-        (uv(1) + uv(0) + uv(1) + uv(0) + uv(0) + bytes(7), "statistics of a value that is cut off"),
+        (uv(1) + uv(0) + uv(1) + uv(0) + uv(0) + bytes(7), "a value in the statistics is cut off"),
         (
             uv(1) + uv(0) + uv(1) + uv(1) + uv(0) + HUGE + b"a",
-            "statistics of a value that is cut off",
+            "a value in the statistics is cut off",
         ),
         (uv(1) + uv(0) + uv(0) + b"\0", "bytes follow the last row group, at byte 3"),
         (b"\xff" * 5 + uv(0) + uv(0), "the index ends inside an entry"),

@@ -156,10 +156,18 @@ MAP = pa.field("", pa.map_(pa.int32(), pa.int32()))
     ("field", "columns", "message"),
     [
         (LIST, [numbers(1, -1), numbers(1)], "a list has a negative length"),
-        (LIST, [numbers(2**31 - 1, 1), numbers(1)], "more than 2 147 483 647 elements"),
-        (LIST, [numbers(1, None, 2), numbers(1, 2)], "lists of 3 elements, but 2 are stored"),
-        (MAP, [numbers(2), numbers(1, 2), numbers(1)], "lists of 2 elements, but 1 are stored"),
-        (MAP, [numbers(2), numbers(1), numbers(1, 2)], "lists of 2 elements, but 1 are stored"),
+        (LIST, [numbers(2**31 - 1, 1), numbers(1)], "more than 2,147,483,647 elements"),
+        (LIST, [numbers(1, None, 2), numbers(1, 2)], "the lists have 3 elements, but 2 are stored"),
+        (
+            MAP,
+            [numbers(2), numbers(1, 2), numbers(1)],
+            "the lists have 2 elements, but 1 are stored",
+        ),
+        (
+            MAP,
+            [numbers(2), numbers(1), numbers(1, 2)],
+            "the lists have 2 elements, but 1 are stored",
+        ),
         (MAP, [numbers(2), numbers(1, None), numbers(1, 2)], "1 null elements, but they are"),
         (
             pa.field("", NOT_NULL),

@@ -166,7 +166,7 @@ def test_names_need_not_be_sorted():
     [
         (["a", ""], "empty name"),
         (["a", "é", "b", "é"], "duplicate column name 'é'"),
-        (["a\0b"], r"'a\\x00b' holds a NUL character"),
+        (["a\0b"], r"'a\\x00b' contains a NUL character"),
     ],
 )
 def test_names_that_cannot_be_written(names, message):
@@ -195,7 +195,7 @@ DEEPEST = b"\x12\1\1e" * 64 + b"\1\1"
     ("body", "message"),
     [
         (b"", "needed 1 bytes"),
-        (b"\0\0\0", "without buckets"),
+        (b"\0\0\0", "has no buckets"),
         (body_of(num_columns=2**32 - 1), "4294967295 columns do not fit in the 0 bytes"),
         (body_of((0, b"a", b"\1\1"), num_columns=2), "2 columns do not fit in the 5 bytes"),
         (b"\xff\xff\xff\xff\x1f\1\0", "exceeds 32 bits"),

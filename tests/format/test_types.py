@@ -256,25 +256,25 @@ def test_a_type_of_the_format_stands_for_itself(arrow):
 
 
 REFUSED = [
-    (pa.uint64(), "uint64; cast it to int64, or to decimal128(20, 0) if it goes beyond"),
+    (pa.uint64(), "uint64; cast it to int64, or to decimal128(20, 0) for larger values"),
     (pa.float16(), "halffloat; cast it to float32"),
-    (pa.time64("us"), "time64[us]; cast it to time32('ms') if milliseconds are enough"),
+    (pa.time64("us"), "time64[us]; cast it to time32('ms') if milliseconds are sufficient"),
     (pa.duration("s"), "duration[s]; cast it to int64"),
     (pa.month_day_nano_interval(), "month_day_nano_interval; cast it to int64, or make each part"),
-    (pa.struct([("a", pa.int8())]), "struct<a: int8>; make each field a column of its own"),
+    (pa.struct([("a", pa.int8())]), "struct<a: int8>; make each field a separate column"),
     (pa.sparse_union([pa.field("a", pa.int8())]), "sparse_union<a: int8=0>; make each member"),
     (pa.dense_union([pa.field("a", pa.int8())]), "dense_union<a: int8=0>; make each member"),
     (
         pa.run_end_encoded(pa.int32(), pa.int8()),
         "run_end_encoded<run_ends: int32, values: int8>; decode it first",
     ),
-    (pa.decimal256(39, 0), "decimal256(39, 0); its decimals end at 38 digits"),
-    (pa.decimal128(5, 6), "decimal128(5, 6); the scale of a decimal is from -128 to its precision"),
+    (pa.decimal256(39, 0), "decimal256(39, 0); decimals can have at most 38 digits"),
+    (pa.decimal128(5, 6), "decimal128(5, 6); the scale must be between -128 and the precision"),
     (pa.list_(pa.map_(pa.int8(), pa.uint64())), "uint64; cast it to int64"),
     # Arrow's own casts of these go wrong.
     (
         pa.list_(pa.list_view(pa.int8())),
-        "list<item: list_view<item: int8>>; cast it to one with lists",
+        "list<item: list_view<item: int8>>; cast it to a type with lists",
     ),
     (pa.map_(pa.int8(), pa.list_view(pa.int8())), "map<int8, list_view<item: int8>>; cast it"),
     (
@@ -340,8 +340,12 @@ def test_every_value_comes_back(array):
     ("arrow", "data", "message"),
     [
         (pa.string(), "c3", "a string in the statistics is not UTF-8"),
-        (pa.timestamp("ns"), "0000000000000000000f4240", "1000000 nanoseconds of a millisecond"),
-        (pa.timestamp("ns"), "0000000000000000ffffffff", "-1 nanoseconds of a millisecond"),
+        (
+            pa.timestamp("ns"),
+            "0000000000000000000f4240",
+            "1000000 nanoseconds within a millisecond",
+        ),
+        (pa.timestamp("ns"), "0000000000000000ffffffff", "-1 nanoseconds within a millisecond"),
         (pa.timestamp("ns"), "000008637bd05af6000bd680", "exceeds 64 bits of nanoseconds"),
         (pa.timestamp("ns"), "fffff79c842fa50900036bbf", "exceeds 64 bits of nanoseconds"),
     ],

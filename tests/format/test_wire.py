@@ -74,7 +74,7 @@ def test_a_varint_beyond_32_bits_is_corrupt(encoded):
 
 @pytest.mark.parametrize("number", [-1, 1 << 32])
 def test_a_number_beyond_32_bits_is_not_written(number):
-    with pytest.raises(UnsupportedError, match=f"^{number} does not fit in the 32 bits"):
+    with pytest.raises(UnsupportedError, match=f"^{number} is too large"):
         varint(number)
 
 
@@ -146,14 +146,14 @@ def test_bytes_after_a_block_are_corrupt():
 @pytest.mark.parametrize("size", [0, len(CONTENT) - 1, len(CONTENT) + 1])
 def test_a_block_of_another_size_than_declared_is_corrupt(size):
     block = compress(CONTENT, 1, checksum=False)
-    with pytest.raises(CorruptFileError, match=f"holds {len(CONTENT)} bytes where {size} are"):
+    with pytest.raises(CorruptFileError, match=f"contains {len(CONTENT)} bytes, but {size} are"):
         decompress(block, size)
 
 
 def test_a_frame_need_not_say_its_size():
     block = zstandard.ZstdCompressor(write_content_size=False).compress(CONTENT)
     assert decompress(block, len(CONTENT)) == CONTENT
-    with pytest.raises(CorruptFileError, match=f"holds {len(CONTENT)} bytes where 769 are"):
+    with pytest.raises(CorruptFileError, match=f"contains {len(CONTENT)} bytes, but 769 are"):
         decompress(block, len(CONTENT) + 1)
     with pytest.raises(CorruptFileError, match=r"zstd: .*full frame"):
         decompress(block, len(CONTENT) - 1)
@@ -178,7 +178,7 @@ def test_a_huge_declared_size_is_refused_before_memory_is_taken(size):
     frame = bytes.fromhex("28b52ffda0") + size.to_bytes(4, "little") + bytes.fromhex("010000")
     tracemalloc.start()
     try:
-        with pytest.raises(CorruptFileError, match=f"12 bytes claims to hold {size}, more than"):
+        with pytest.raises(CorruptFileError, match=f"12 bytes declares {size} bytes of content"):
             decompress(frame, size)
         assert tracemalloc.get_traced_memory()[1] < 1 << 20
     finally:
@@ -254,5 +254,5 @@ def test_one_broken_block_of_several_is_corrupt(frame, size):
 
 
 def test_a_huge_declared_size_of_one_block_is_refused():
-    with pytest.raises(CorruptFileError, match="claims to hold 4294967295, more than"):
+    with pytest.raises(CorruptFileError, match="declares 4294967295 bytes of content"):
         decompressed((FRAME, 768), (FRAME, 2**32 - 1))

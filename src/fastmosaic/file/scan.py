@@ -20,7 +20,7 @@ from ..format.bucket import Batch, Directory, Layout, Pages
 from ..format.index import Bucket
 from ..format.metadata import FileMetaData
 from ..format.nested import BucketColumns
-from ..format.wire import MAX_BLOCK_BYTES, MAX_EXPANSION, Compression, decompress
+from ..format.wire import MAX_BLOCK_BYTES, MAX_FRAME_EXPANSION, Compression, decompress
 from ..query.rows import rows_without_columns
 from ..storage.source import EMPTY, Source, read_ranges
 from ..threads import map_in_order
@@ -275,7 +275,7 @@ class _Budget:
     """
 
     def __init__(self, compressed_bytes: int) -> None:
-        self._left = max(MAX_BLOCK_BYTES, compressed_bytes * MAX_EXPANSION)
+        self._left = max(MAX_BLOCK_BYTES, compressed_bytes * MAX_FRAME_EXPANSION)
 
     def spend(self, size: int) -> None:
         self._left -= size

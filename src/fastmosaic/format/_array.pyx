@@ -1,7 +1,7 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
-"""Kudu's array data block, and the run-length coder inside it, without the GIL.
+"""Kudu's array data block and its run-length encoding, without the GIL.
 
-A block is, in this order:
+A block contains, in this order:
 
     uv      N, elements of all arrays, nulls included
     uv      n, arrays, null ones included
@@ -14,9 +14,9 @@ where `uv X` is the size of X in bytes, then X. Fixed-width data is `u32 V, u32 
 values (booleans as bits); binary data is `u32 ordinal, u32 V, u32 P`, the bytes of all values,
 and at P the V starts of the values in groups of four. All integers are little-endian.
 
-The bytes are not trusted: what a count or a run claims is checked against the bytes that are
-there before memory is taken. What is wrong becomes `ValueError` (the block is damaged) or
-`OverflowError` (it would hold more than its form can).
+The bytes are not trusted: counts and runs are checked against the bytes that exist before memory is
+allocated. Errors are `ValueError` (the block is damaged) or `OverflowError` (there is more data
+than a block can contain).
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uintptr_t
@@ -37,7 +37,7 @@ from fastmosaic.format._wire cimport (
 cdef extern from "Python.h":
     char* PyBytes_AsString(object o) except NULL
 
-# What can be wrong. Faults from TOO_LONG on are not the block's.
+# Reasons for errors. From TOO_LONG on, the block is not damaged.
 cdef enum Fault:
     FINE
     CHECKSUM
@@ -68,7 +68,7 @@ _FACTS = (
     "a count is cut off or exceeds 32 bits, or there are more elements than arrays can have",
     "a section or its size is cut off",
     "the length of a run is cut off or exceeds 31 bits",
-    "a run has no values",
+    "a run is empty",
     "a run is cut off",
     "the value of a run has too many bits",
     "runs end before the last value",
@@ -76,20 +76,20 @@ _FACTS = (
     "the lengths of the arrays do not add up to the number of elements",
     "a null array has elements",
     "the header of the data is cut off",
-    "the number of values is not that of the elements that are not null",
+    "the number of values differs from the number of non-null elements",
     "the values are cut off, or bytes follow them",
     "an offset is cut off, out of order or out of range",
     "a string is not UTF-8",
     "an array has more than 65,535 elements",
     "there are more than 1,073,741,823 arrays or elements",
     "a decimal has more digits than its type",
-    "the lengths of the lists are not those of their elements",
+    "the lengths of the lists do not match their elements",
     "out of memory",
 )
 
 cdef int64_t MAX_LENGTH = 65535
-cdef int64_t MAX_COUNT = (1 << 30) - 1  # of the values in one run, so of all values
-cdef int64_t MAX_OFFSET = 2147483647  # of Arrow's lists and strings
+cdef int64_t MAX_COUNT = (1 << 30) - 1  # of values in one run, and so of all values
+cdef int64_t MAX_OFFSET = 2147483647  # in Arrow's lists and strings
 cdef int64_t MAX_LITERAL = 63 * 8  # values: the length of such a run is one byte
 
 
@@ -98,14 +98,14 @@ cdef object fail(int fault, int64_t index=-1):
         raise MemoryError
     fact = _FACTS[fault]
     if fault == TOO_LONG:
-        fact = f"array {index} has more than {MAX_LENGTH:,} elements, the most that it can have"
+        fact = f"array {index} has more than {MAX_LENGTH:,} elements, the maximum in a data block"
     if fault == TOO_LONG or fault == TOO_MANY_ELEMENTS:
         raise OverflowError(fact)
     raise ValueError(fact)
 
 
 cdef inline uint64_t low_bits(int count) noexcept nogil:
-    """A word whose lowest `count` bits are set."""
+    """Return a word whose lowest `count` bits are set."""
     return ~<uint64_t>0 if count == 64 else (<uint64_t>1 << count) - 1
 
 
@@ -115,13 +115,13 @@ cdef inline uint64_t low_bits(int count) noexcept nogil:
 cdef struct Packed:
     const uint8_t* data     # values of `width` bits one after another, lowest bit first
     int64_t size            # bytes
-    int64_t start           # bit where the first one is
+    int64_t start           # position of the first bit
     int64_t count
     int width
 
 
 cdef inline int64_t max_run_bytes(int64_t count, int width) noexcept nogil:
-    """An upper bound of what `count` values take as runs."""
+    """Return an upper bound of the bytes of `count` values as runs."""
     return (count + 7) // 8 * (1 + width)
 
 
@@ -134,7 +134,7 @@ cdef inline bint in_bytes(const Packed* values) noexcept nogil:
 
 
 cdef inline bint all_equal(const Packed* values, int64_t first, int count) noexcept nogil:
-    """Whether `count` (at most 8) values from `first` on are the same."""
+    """Return whether `count` (at most 8) values from `first` on are equal."""
     cdef const uint8_t* at
     cdef uint64_t bits
     cdef int i, width = values.width >> 3
@@ -152,7 +152,7 @@ cdef inline bint all_equal(const Packed* values, int64_t first, int count) noexc
 
 
 cdef int64_t equal_from(const Packed* values, int64_t first) noexcept nogil:
-    """How many values from `first` on are the same."""
+    """Return how many values from `first` on are equal."""
     cdef int64_t count = values.count - first, i = 0, same, size
     cdef uint64_t word, bits = value_at(values, first)
     cdef const uint8_t* at
@@ -168,7 +168,7 @@ cdef int64_t equal_from(const Packed* values, int64_t first) noexcept nogil:
             i += step
         return count
     if in_bytes(values):
-        # Values are the same as long as the bytes are those of one value before.
+        # Values are equal as long as each byte equals the one a value earlier.
         at = values.data + (values.start >> 3) + first * width
         size = (count - 1) * width
         same = 0
@@ -260,7 +260,7 @@ cdef struct Run:
 
 
 cdef inline int take_run(Reader* reader, int width, int64_t missing, Run* run) noexcept nogil:
-    """The next run, of no more than the `missing` values."""
+    """Read the next run, of at most `missing` values."""
     cdef int64_t indicator
     cdef int i, value_bytes = (width + 7) // 8
     if missing == 0:
@@ -306,7 +306,7 @@ cdef inline int64_t count_ones(const uint8_t* bits, int64_t size, int64_t start,
 
 
 cdef int check_runs(Reader section, int width, int64_t count, int64_t* total) noexcept nogil:
-    """Whether the section is `count` values in runs; and the sum of them, if of 1 or 16 bits."""
+    """Check that the section contains `count` values; sum them if they have 1 or 16 bits."""
     cdef Run run
     cdef int64_t missing = count, i
     cdef int fault
@@ -338,7 +338,7 @@ cdef void set_bits(uint8_t* out, int64_t start, int64_t count) noexcept nogil:
 
 
 cdef void add_bits(uint8_t* out, int64_t start, const uint8_t* bits, int64_t count) noexcept nogil:
-    """Copy `count` bits to bit `start` of `out`, where there are zeros."""
+    """Copy `count` bits to bit `start` of `out`, which must contain zeros there."""
     cdef int64_t i, whole = count >> 3
     cdef int shift = <int>(start & 7), rest = <int>(count & 7)
     cdef uint32_t byte
@@ -357,7 +357,7 @@ cdef void add_bits(uint8_t* out, int64_t start, const uint8_t* bits, int64_t cou
             out[whole + 1] = <uint8_t>(byte >> 8)
 
 
-# `check_runs` has found these sound; a caller may change the bytes meanwhile, so faults remain.
+# `check_runs` has checked these runs, but a caller may change the bytes in the meantime.
 
 
 cdef int fill_bits(Reader section, int64_t count, uint8_t* out) noexcept nogil:
@@ -378,7 +378,7 @@ cdef int fill_bits(Reader section, int64_t count, uint8_t* out) noexcept nogil:
 
 
 cdef int fill_offsets(Reader section, int64_t count, int64_t sum, int32_t* out) noexcept nogil:
-    """The running sum of the lengths, which ends at `sum`."""
+    """Write the cumulative sum of the lengths, which must end at `sum`."""
     cdef Run run
     cdef int64_t done = 0, i, total = 0
     cdef int fault
@@ -410,7 +410,7 @@ cdef int fill_numbers(Reader section, int width, int64_t count, uint64_t* out) n
 
 
 cdef int pack(const uint64_t* numbers, int64_t count, int width, uint8_t* out) noexcept nogil:
-    """Write numbers of `width` bits one after another; there is room for 8 bytes more."""
+    """Write numbers of `width` bits one after another; `out` has room for 8 more bytes."""
     cdef uint64_t word = 0, number
     cdef int filled = 0
     cdef int64_t i
@@ -431,7 +431,7 @@ cdef int pack(const uint64_t* numbers, int64_t count, int width, uint8_t* out) n
 
 
 def encode_runs(const uint64_t[::1] values not None, int width):
-    """The values, of `width` bits (1 to 64) each, as runs."""
+    """Encode values of `width` bits (1 to 64) as runs."""
     cdef Packed packed
     cdef uint8_t* memory
     cdef uint8_t* runs = NULL
@@ -441,7 +441,7 @@ def encode_runs(const uint64_t[::1] values not None, int width):
     packed.width = width
     packed.start = 0
     if not 1 <= width <= 64:
-        raise ValueError(f"bit width {width} is not in 1..64")
+        raise ValueError(f"invalid bit width {width}: expected 1 to 64")
     if packed.count == 0:
         return b""
     if packed.count > MAX_COUNT:
@@ -465,12 +465,12 @@ def encode_runs(const uint64_t[::1] values not None, int width):
 
 
 def check(data, int width, int64_t count):
-    """Whether `data` is `count` values of `width` bits (1 to 64) in runs; else `ValueError`."""
+    """Raise `ValueError` unless `data` contains `count` values of `width` bits (1 to 64) as runs."""
     cdef Held held = Held(data)
     cdef int64_t total
     cdef int fault
     if not 1 <= width <= 64:
-        raise ValueError(f"bit width {width} is not in 1..64")
+        raise ValueError(f"invalid bit width {width}: expected 1 to 64")
     if count < 0:
         raise ValueError(f"{count} values")
     with nogil:
@@ -480,7 +480,7 @@ def check(data, int width, int64_t count):
 
 
 def decode_runs(data, int width, int64_t count):
-    """The `count` values of `width` bits (1 to 64) that `data` has in runs."""
+    """Decode `count` values of `width` bits (1 to 64) from runs."""
     cdef Held held = Held(data)
     check(data, width, count)
     cdef bytes out = PyBytes_FromStringAndSize(NULL, 8 * count)
@@ -494,7 +494,7 @@ def decode_runs(data, int width, int64_t count):
 
 
 cdef class Held:
-    """The bytes of an object, held in place."""
+    """The bytes of an object, which is kept alive."""
 
     cdef Py_buffer _view
     cdef bint _held
@@ -515,14 +515,14 @@ cdef class Held:
 
 
 cdef inline const uint8_t* validity_of(const ArrowArray* array) noexcept nogil:
-    """The validity bitmap, or NULL where there is no null."""
+    """Return the validity bitmap, or NULL if there are no nulls."""
     if array.null_count == 0:
         return NULL
     return <const uint8_t*>array.buffers[0]
 
 
 cdef inline uint64_t valid_bits(const ArrowArray* array, int64_t row, int count) noexcept nogil:
-    """Which of `count` (at most 64) rows from `row` on are not null."""
+    """Return which of `count` (at most 64) rows from `row` on are not null."""
     cdef const uint8_t* validity = validity_of(array)
     if validity == NULL:
         return low_bits(count)
@@ -552,7 +552,7 @@ cdef uint8_t* put_validity(uint8_t* to, const ArrowArray* array) noexcept nogil:
 
 cdef int take_lengths(const ArrowArray* array, bint wide, int64_t total, uint8_t* out,
                       int64_t* index) noexcept nogil:
-    """The lengths in `array`, of 32 or 64 bits, in 16 bits; 0 for a null. Their sum is `total`."""
+    """Convert lengths of 32 or 64 bits to 16 bits, 0 for a null; sum them in `total`."""
     cdef int64_t start = array.offset * (8 if wide else 4)
     cdef const uint8_t* lengths = <const uint8_t*>array.buffers[1] + start
     cdef int64_t row = 0, length, sum = 0, i
@@ -592,7 +592,7 @@ cdef inline void copy_value(uint8_t* to, const uint8_t* source, int width) noexc
 
 
 cdef inline bint narrow(uint8_t* to, int width, const uint8_t* source, int wide) noexcept nogil:
-    """Write the low `width` bytes of a number of `wide` bytes; False if it has more."""
+    """Write the low `width` bytes of a number of `wide` bytes; return False if it needs more."""
     cdef int64_t low = <int64_t>fm_load64(source)
     cdef uint64_t sign
     cdef int at = 8
@@ -615,7 +615,7 @@ cdef inline bint narrow(uint8_t* to, int width, const uint8_t* source, int wide)
 
 
 cdef inline void widen(uint8_t* to, int wide, const uint8_t* source, int width) noexcept nogil:
-    """Write a number of `width` bytes in `wide` ones."""
+    """Sign-extend a number of `width` bytes to `wide` bytes."""
     cdef int64_t low
     cdef int at = 8
     if width == 4:
@@ -634,7 +634,7 @@ cdef inline void widen(uint8_t* to, int wide, const uint8_t* source, int width) 
 
 
 cdef int put_fixed(uint8_t* to, int width, const ArrowArray* array, int wide) noexcept nogil:
-    """Write the values of `wide` bytes that are not null, in `width` bytes each."""
+    """Write the non-null values of `wide` bytes with `width` bytes each."""
     cdef const uint8_t* values = <const uint8_t*>array.buffers[1] + array.offset * wide
     cdef int64_t row = 0, i
     cdef uint64_t valid
@@ -689,7 +689,7 @@ cdef inline int byte_length(uint32_t value) noexcept nogil:
     return 1 + (value > 0xFF) + (value > 0xFFFF) + (value > 0xFFFFFF)
 
 
-# What to write of an array of strings: where each that is not null starts, and the sizes of it all.
+# An array of strings: where each non-null string starts, and the sizes of all parts.
 cdef struct Strings:
     uint32_t* starts
     int64_t groups
@@ -729,7 +729,7 @@ cdef int measure_strings(const ArrowArray* array, int64_t count, Strings* string
 
 cdef int put_strings(uint8_t* to, const ArrowArray* array, int64_t count, const Strings* strings,
                      bint utf8) noexcept nogil:
-    """Write the bytes of the strings that are not null, then their starts."""
+    """Write the bytes of the non-null strings, then their starts."""
     cdef const int32_t* offsets = <const int32_t*>array.buffers[1] + array.offset
     cdef const uint8_t* text = <const uint8_t*>array.buffers[2]
     cdef const uint8_t* begin = to
@@ -768,13 +768,13 @@ cdef int put_strings(uint8_t* to, const ArrowArray* array, int64_t count, const 
 
 cdef bint strings_are_utf8(const uint8_t* text, int64_t size, const uint32_t* starts,
                            uint32_t base, int64_t count) noexcept nogil:
-    """Whether each of the strings that start at `starts`, which count from `base`, is UTF-8."""
+    """Return whether each string is UTF-8; `starts` are relative to `base`."""
     cdef int64_t i, at
     if fm_is_ascii(text, size):
         return True
     if not is_utf8(text, size):
         return False
-    # Valid as a whole; a string that starts inside a character is not valid alone.
+    # All bytes together are valid; a string must not begin inside a character.
     for i in range(count):
         at = starts[i] - base
         if at < size and text[at] & 0xC0 == 0x80:
@@ -784,7 +784,7 @@ cdef bint strings_are_utf8(const uint8_t* text, int64_t size, const uint32_t* st
 
 def encode(lengths, elements, *, int bits, int arrow_bits, bint wide_lengths, bint utf8,
            uint32_t ordinal, bint checksum):
-    """The block of lists that have the `lengths`, null for a null list, and these `elements`.
+    """Encode a block of lists with these `lengths`, null for a null list, and `elements`.
 
     An element has `bits` bits in the block and `arrow_bits` in Arrow, a boolean 1, a string or
     binary 0. `lengths` are of 32 bits, or of 64.
@@ -888,7 +888,7 @@ cdef bytes encode_arrays(const ArrowArray* rows, const ArrowArray* values, int b
 
 
 cdef class Block:
-    """A block whose counts and runs were found sound; it fills the buffers of Arrow arrays.
+    """A block whose counts and runs have been checked; it fills the buffers of Arrow arrays.
 
     An element has `bits` bits, a boolean 1, a string or binary 0. What is left to check is that
     null arrays have no elements, and the strings: `fill_lists` and `fill_strings` do that.
@@ -961,7 +961,7 @@ cdef class Block:
         if self._bits:
             return FINE if self._data_size == start + (count * self._bits + 7) // 8 else BAD_SIZE
         end = fm_load32(self._data + 8)
-        # Four starts take five bytes or more.
+        # Four starts need at least five bytes.
         if end < start or end > self._data_size or (count + 3) // 4 * 5 > self._data_size - end:
             return BAD_SIZE
         self.text_size = end - start
@@ -970,7 +970,7 @@ cdef class Block:
         return FINE
 
     def fill_lists(self, uint8_t[::1] offsets not None, uint8_t[::1] validity):
-        """Fill in the 32-bit offsets, and the validity of the arrays if there is a null."""
+        """Fill in the 32-bit offsets, and the validity of the arrays if there are nulls."""
         cdef bint nulls = self.num_valid_arrays < self.num_arrays
         cdef int fault
         if self.num_elements > MAX_OFFSET:
@@ -1002,7 +1002,7 @@ cdef class Block:
             fail(fault)
 
     def fill_values(self, uint8_t[::1] out not None, uint8_t[::1] validity, int arrow_bits):
-        """Fill in the elements, of `arrow_bits` each; those that are null become zero."""
+        """Fill in the elements with `arrow_bits` each; nulls become zero."""
         cdef bint nulls = self.num_values < self.num_elements
         cdef const uint8_t* valid = NULL
         if not (self._bits == arrow_bits or 32 <= self._bits < arrow_bits <= 256):
@@ -1045,7 +1045,7 @@ cdef class Block:
             fail(fault)
 
     cdef int _fill_starts(self, uint32_t* out) noexcept nogil:
-        """The starts of the strings that are not null, from 0 on, and the end of the last one."""
+        """Decode the starts of the non-null strings, beginning with 0, and the end of the last."""
         cdef const uint8_t* at = self._data + 12 + self.text_size
         cdef const uint8_t* end = self._data + self._data_size
         cdef int64_t k = 0
@@ -1076,7 +1076,7 @@ cdef class Block:
 
 cdef int check_size(const uint8_t[::1] buffer, int64_t size) except -1:
     if buffer is None or buffer.shape[0] < size:
-        raise ValueError(f"a buffer of {size} bytes is needed")
+        raise ValueError(f"the buffer must have {size} bytes")
     return 0
 
 
@@ -1091,7 +1091,7 @@ cdef bint take_section(Reader* reader, Reader* section) noexcept nogil:
 
 
 cdef int check_nulls(const int32_t* offsets, const uint8_t* validity, int64_t count) noexcept nogil:
-    """Whether no null list has elements."""
+    """Check that no null list has elements."""
     cdef int64_t row = 0, size = (count + 7) // 8, i
     cdef uint64_t nulls
     cdef int step
@@ -1109,7 +1109,7 @@ cdef int check_nulls(const int32_t* offsets, const uint8_t* validity, int64_t co
 
 cdef void spread_fixed(uint8_t* out, int wide, int64_t count, const uint8_t* validity,
                        const uint8_t* values, int width) noexcept nogil:
-    """Put the values where the bits of `validity` are, or everywhere; zeros elsewhere."""
+    """Put the values where `validity` has bits, or everywhere; zeros elsewhere."""
     cdef int64_t row = 0, size = (count + 7) // 8, i
     cdef uint64_t valid
     cdef int step
@@ -1158,7 +1158,7 @@ cdef void spread_booleans(uint8_t* out, int64_t count, const uint8_t* validity,
 
 cdef void spread_offsets(int32_t* offsets, int64_t count, int64_t k,
                          const uint8_t* validity) noexcept nogil:
-    """Turn the offsets of the `k` strings that are there into those of all; nulls are empty."""
+    """Convert the offsets of the `k` non-null strings to those of all; nulls are empty."""
     cdef int64_t row = count, size = (count + 7) // 8, block
     cdef uint64_t valid
     offsets[row] = offsets[k]

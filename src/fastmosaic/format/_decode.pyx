@@ -1,9 +1,9 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
-"""From the bytes of a bucket to Arrow arrays, column by column, without the GIL.
+"""Decode the bytes of a bucket to Arrow arrays, column by column, without the GIL.
 
-The bytes are not trusted: every read is checked against the end of its part, every count
-against the bytes that are left, before memory is taken. What is wrong becomes `ValueError`
-(the file is damaged) or `OverflowError` (it holds more than Arrow's types can).
+The bytes are not trusted: every read is checked against the end of its part, and every count
+against the remaining bytes, before memory is allocated. Errors are `ValueError` (the file is
+damaged) or `OverflowError` (it contains more than Arrow's types can represent).
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uintptr_t
@@ -36,7 +36,7 @@ cdef extern from "Python.h":
     char* PyBytes_AsString(object o) except NULL
 
 
-# What can be wrong with a page. Faults from TOO_LARGE on are not the file's.
+# Reasons why a page cannot be decoded. From TOO_LARGE on, the file is not damaged.
 cdef enum Fault:
     FINE
     TRUNCATED
@@ -56,10 +56,10 @@ _FACTS = (
     "",
     "the data ends before its last value, or a length in it is broken",
     "a length is cut off or exceeds 32 bits",
-    "a dictionary declares more entries than it has bytes, or than there are rows",
+    "a dictionary declares more entries than it has bytes or rows",
     "a dictionary index has no entry",
     "unknown encoding",
-    "an array data block has an encoding of its own, or a null bitmap beside it",
+    "an array data block is not PLAIN or has a null bitmap",
     "a string is not UTF-8",
     "a decimal is longer than 16 bytes",
     "the nanoseconds of a timestamp are not in 0..999999",
@@ -69,11 +69,11 @@ _FACTS = (
 )
 
 cdef int64_t MAX_OFFSET = 2147483647
-cdef int64_t MAX_IDLE_ENTRIES = 65536  # of a dictionary that has more than there are rows
-cdef int64_t OVERSHOOT = 16  # bytes that short copies may write too many
-# Columns that take no more than this together share one piece of memory.
+cdef int64_t MAX_IDLE_ENTRIES = 65536  # in a dictionary with more entries than rows
+cdef int64_t OVERSHOOT = 16  # bytes that short copies may write beyond the end
+# Columns that need no more than this in total share one allocation.
 cdef int64_t MAX_SHARED_BYTES = 1 << 20
-cdef int BLOCK = 1024  # indices unpacked at a time: they stay in the first-level cache
+cdef int BLOCK = 1024  # indices per block, which fit in the first-level cache
 
 
 cdef struct Page:
@@ -92,7 +92,7 @@ cdef struct Page:
 
 
 cdef int check_encoding(Page* page) noexcept nogil:
-    """Whether the kind of column has pages of that encoding."""
+    """Check that a column of this kind may have this encoding."""
     if page.kind == ARRAY_BLOCK and page.encoding != ALL_NULL:
         if page.encoding != PLAIN or page.has_nulls:
             return BAD_BLOCK
@@ -149,7 +149,7 @@ cdef int take_data(Page* page, Reader* reader) noexcept nogil:
             return TRUNCATED
         if page.entries == 0 and page.non_null:
             return BAD_INDEX
-        # The table of entries may take 16 times their bytes: not for entries that no row needs.
+        # The table of entries may need 16 times their bytes, so unused entries are limited.
         if page.entries > max(page.non_null, MAX_IDLE_ENTRIES):
             return BAD_ENTRIES
         reader.at += size
@@ -159,7 +159,7 @@ cdef int take_data(Page* page, Reader* reader) noexcept nogil:
 
 
 cdef int split(Page* pages, int64_t count, int64_t stop, Reader* reader, int64_t* at) noexcept nogil:
-    """Find the parts of the pages in a monolithic bucket, the data of those before `stop` only."""
+    """Find the parts of the pages in a monolithic bucket; data only for pages before `stop`."""
     cdef int64_t i, flag_bytes = (2 * count + 7) // 8, null_bytes = (count + 7) // 8
     cdef const uint8_t* flags = reader.at
     cdef const uint8_t* nulls = reader.at + flag_bytes
@@ -226,7 +226,7 @@ cdef int open_page(Page* page, Reader* reader) noexcept nogil:
 
 
 cdef inline int arrow_width(int kind) noexcept nogil:
-    """Bytes of one value in an Arrow buffer; a boolean is a byte until it is packed."""
+    """Return the bytes of one value in an Arrow buffer; a boolean is a byte until it is packed."""
     if kind <= INT8:
         return 1
     if kind == INT16:
@@ -264,7 +264,7 @@ cdef int decode_decimals(Reader* reader, int64_t count, uint8_t* out) noexcept n
 
 
 cdef int decode_fixed(Reader* reader, int kind, int64_t count, uint8_t* out) noexcept nogil:
-    """`count` values of a kind that is not BINARY or STRING."""
+    """Decode `count` values of a kind other than BINARY and STRING."""
     cdef int64_t i, millis, nanos, number
     cdef const uint8_t* at = reader.at
     if kind == DECIMAL128:
@@ -297,7 +297,7 @@ cdef int decode_fixed(Reader* reader, int kind, int64_t count, uint8_t* out) noe
             nanos = <int32_t>fm_swap32(fm_load32(at + 12 * i + 8))
             if nanos < 0 or nanos > 999999:
                 return BAD_NANOS
-            # The smallest and largest int64 nanoseconds lie within these milliseconds.
+            # The range of int64 nanoseconds begins and ends within these milliseconds.
             if millis > 9223372036854LL or millis < -9223372036855LL:
                 return NANOS_OVERFLOW
             if millis == 9223372036854LL and nanos > 775807:
@@ -310,7 +310,7 @@ cdef int decode_fixed(Reader* reader, int kind, int64_t count, uint8_t* out) noe
 
 cdef void unpack(const uint8_t* packed, int64_t size, int width, int64_t start, int count,
                  uint32_t* out) noexcept nogil:
-    """`count` indices of `width` bits from the `start`-th on."""
+    """Unpack `count` indices of `width` bits, beginning with index `start`."""
     cdef int64_t bit = start * width
     cdef uint64_t mask = (<uint64_t>1 << width) - 1
     cdef int i, safe
@@ -323,7 +323,7 @@ cdef void unpack(const uint8_t* packed, int64_t size, int width, int64_t start, 
     if width == 0:
         memset(out, 0, count * sizeof(uint32_t))
         return
-    # An unaligned load of eight bytes holds any index; the last few are put together by hand.
+    # An unaligned load of eight bytes contains any index; the last few are read byte by byte.
     safe = <int>max(0, min(<int64_t>count, ((size - 8) * 8 - bit) // width)) if size >= 8 else 0
     for i in range(safe):
         out[i] = <uint32_t>(fm_load64(packed + (bit >> 3)) >> (bit & 7) & mask)
@@ -355,7 +355,7 @@ cdef void repeat(uint8_t* out, int64_t width, int64_t count) noexcept nogil:
 
 
 cdef int lookup_fixed(Page* page, uint8_t* out) noexcept nogil:
-    """The values of a DICT page."""
+    """Decode the values of a DICT page."""
     cdef int width = arrow_width(page.kind), bits = bit_width(page.entries), count, i, fault
     cdef uint32_t[1024] indices
     cdef int64_t done = 0
@@ -416,7 +416,7 @@ cdef int dense_fixed(Page* page, uint8_t* out) noexcept nogil:
 
 cdef inline void copy_short(uint8_t* to, const uint8_t* source, int64_t size,
                             bint roomy) noexcept nogil:
-    """Copy `size` bytes; where both sides have 16 bytes of room, in one move."""
+    """Copy `size` bytes, at once if both sides have room for 16 bytes."""
     if roomy and size <= 16:
         memcpy(to, source, 16)
     else:
@@ -446,7 +446,7 @@ cdef int plain_strings(Page* page, int32_t* offsets, uint8_t* out) noexcept nogi
     if page.kind == STRING and not fm_is_ascii(out, filled):
         if not is_utf8(out, filled):
             return BAD_UTF8
-        # Valid as a whole; a string that starts inside a character is not valid alone.
+        # All bytes together are valid; a string must not begin inside a character.
         for i in range(page.non_null):
             if offsets[i] < filled and out[offsets[i]] & 0xC0 == 0x80:
                 return BAD_UTF8
@@ -481,7 +481,7 @@ cdef int open_entries(Page* page, Entry* entries, bint* all_short) noexcept nogi
 
 
 cdef int size_strings(Page* page, Entry* entries, int64_t* total) noexcept nogil:
-    """The bytes of all strings of a CONST or DICT page."""
+    """Compute the bytes of all strings of a CONST or DICT page."""
     cdef uint32_t[1024] indices
     cdef int64_t done = 0
     cdef int i, count, bits = bit_width(page.entries)
@@ -522,7 +522,7 @@ cdef void lookup_strings(Page* page, Entry* entries, bint all_short, int32_t* of
         if all_short:
             for i in range(count):
                 entry = &entries[indices[i]]
-                memcpy(out + filled, entry.short_text, 16)  # there is room to overshoot
+                memcpy(out + filled, entry.short_text, 16)  # may write beyond the end, where there is room
                 filled += entry.size
                 offsets[done + i + 1] = <int32_t>filled
         else:
@@ -538,15 +538,15 @@ cdef void lookup_strings(Page* page, Entry* entries, bint all_short, int32_t* of
 
 
 cdef void spread(uint8_t* out, int width, Page* page) noexcept nogil:
-    """Move the dense values in `out` to their rows, from the last one on; nulls become zero."""
+    """Move the dense values in `out` to their rows, from the last one; nulls become zero."""
     cdef int64_t row = page.rows, k = page.non_null, bytes = (page.rows + 7) // 8, block
     cdef uint64_t nulls, bit
     cdef uint64_t* words = <uint64_t*>out
     cdef uint32_t* halves = <uint32_t*>out
     cdef uint16_t* quarters = <uint16_t*>out
     cdef uint64_t keep
-    # Branch-free in each block of 64 rows, since nulls are seldom where a branch expects them;
-    # `k > 0` keeps the read inside when nothing is left to move.
+    # Without branches inside a block of 64 rows, because nulls are hard to predict; `k > 0`
+    # keeps reads inside the buffer when no values are left.
     while row > k:
         block = (row - 1) & ~63
         nulls = fm_bits(page.nulls, bytes, block, <int>(row - block))
@@ -569,7 +569,7 @@ cdef void spread(uint8_t* out, int width, Page* page) noexcept nogil:
 
 
 cdef void spread_offsets(int32_t* offsets, Page* page) noexcept nogil:
-    """Turn the offsets of the dense strings into those of the rows; nulls are empty."""
+    """Convert the offsets of the dense strings to those of the rows; nulls are empty."""
     cdef int64_t row = page.rows, k = page.non_null, bytes = (page.rows + 7) // 8, block
     cdef uint64_t nulls
     offsets[row] = offsets[k]
@@ -600,17 +600,17 @@ cdef void pack_booleans(const uint8_t* values, int64_t count, uint8_t* out) noex
 # ---- Arrow arrays
 
 
-# A page, and the buffer that its Arrow array will have: validity, values, strings.
+# A page, and the buffer of its Arrow array: validity, values, strings.
 cdef struct Column:
     Page* page
     int64_t validity       # sizes of the parts, padded to 64 bytes
     int64_t values
-    int64_t size           # of all parts, and some more for copies that overshoot
+    int64_t size           # of all parts, with room for OVERSHOOT
     Entry* entries         # of a CONST or DICT of strings
     bint all_short         # whether each of them has 16 bytes or fewer
     uint8_t* data
     PyObject* owner        # the pyarrow.Buffer that `data` is in
-    ArrowArray* array      # what becomes of it
+    ArrowArray* array      # the result
 
 
 cdef struct Root:
@@ -633,7 +633,7 @@ cdef void release_array(ArrowArray* array) noexcept nogil:
 
 
 cdef bint make_array(Column* column) noexcept:
-    """Describe the buffer of a column to Arrow; False without memory."""
+    """Fill in the Arrow array of a column; return False without memory."""
     cdef Private* private = <Private*>malloc(sizeof(Private))
     cdef Page* page = column.page
     cdef ArrowArray* array = column.array
@@ -658,7 +658,7 @@ cdef inline int64_t aligned(int64_t size) noexcept nogil:
 
 
 cdef int64_t value_bytes(Page* page) noexcept nogil:
-    """Bytes of the fixed-width buffer of the column: values or offsets."""
+    """Return the bytes of the fixed-width buffer of the column: values or offsets."""
     if page.kind == BOOL:
         return (page.rows + 7) // 8
     if page.kind >= BINARY:
@@ -667,7 +667,7 @@ cdef int64_t value_bytes(Page* page) noexcept nogil:
 
 
 cdef int measure(Column* column) noexcept nogil:
-    """How large the buffer must be, from what is there, not from what is declared."""
+    """Compute the size of the buffer from the bytes that exist, not from declared sizes."""
     cdef Page* page = column.page
     cdef int64_t strings = 0
     cdef int fault = FINE
@@ -737,11 +737,11 @@ cdef int fill(Column* column) noexcept nogil:
 
 
 cdef class Pages:
-    """The pages of a bucket's columns, as parts of a buffer, not decoded yet."""
+    """The pages of the columns of a bucket, located in a buffer but not yet decoded."""
 
     cdef Page* _pages
     cdef readonly Py_ssize_t count
-    cdef Py_ssize_t _stop  # columns from here on were not looked for
+    cdef Py_ssize_t _stop  # the data of columns from here on was not located
     cdef object _owner
 
     def __cinit__(self, const uint8_t[::1] kinds not None, rows not None):
@@ -764,9 +764,9 @@ cdef class Pages:
 
     @staticmethod
     def from_monolithic(data, int64_t start, const uint8_t[::1] kinds, rows, int64_t stop):
-        """The pages in a monolithic bucket whose flags are at `start`.
+        """Locate the pages in a monolithic bucket whose flags are at `start`.
 
-        Only columns before `stop` can be decoded; the data of the rest is not looked for.
+        Only columns before `stop` can be decoded.
         """
         cdef const uint8_t[::1] view = data
         cdef Pages pages = Pages(kinds, rows)
@@ -787,7 +787,7 @@ cdef class Pages:
 
     @staticmethod
     def from_slots(slots, const uint8_t[::1] kinds, rows):
-        """The pages in decompressed slots; None is a column of nulls, or one that is not wanted."""
+        """Locate the pages in decompressed slots; None if all rows are null."""
         cdef Pages pages = Pages(kinds, rows)
         cdef Py_buffer view
         cdef Reader reader
@@ -800,7 +800,7 @@ cdef class Pages:
             if slot is None:
                 pages._pages[i].non_null = 0
                 continue
-            # The owner keeps the bytes in place, so the view need not be held.
+            # The owner keeps the bytes in place, so the view can be released.
             PyObject_GetBuffer(slot, &view, PyBUF_SIMPLE)
             reader.at = <const uint8_t*>view.buf
             reader.end = reader.at + view.len
@@ -817,7 +817,7 @@ cdef class Pages:
         return 0
 
     def expansion(self, columns):
-        """Bytes that `columns` take beyond what the file spells out: repeated values, nulls."""
+        """Return the memory of `columns` beyond their stored bytes: repeated values and nulls."""
         cdef int64_t total = 0, zeros = 0
         cdef Py_ssize_t i
         cdef Page* page
@@ -909,7 +909,10 @@ cdef class Pages:
             free(counts)
 
     def block(self, Py_ssize_t column):
-        """The array data block of a column, or None if all is null; lives as long as this object."""
+        """Return the array data block of a column, or None if all rows are null.
+
+        The view is valid as long as this object exists.
+        """
         cdef Reader reader
         cdef Page* page
         self._check(column)
@@ -924,7 +927,7 @@ cdef class Pages:
         return PyMemoryView_FromMemory(<char*>reader.at, left(&reader), 0x100)  # PyBUF_READ
 
     def decode(self, columns, types):
-        """Arrow arrays of `columns`, of the Arrow `types`."""
+        """Decode `columns` to arrays of the Arrow `types`."""
         cdef Py_ssize_t k
         cdef Batch batch = Batch(len(columns))
         self.decode_into(columns, batch, range(len(columns)))
@@ -934,7 +937,7 @@ cdef class Pages:
         return result
 
     def decode_into(self, columns, Batch batch not None, places):
-        """Decode `columns`, and put them into `batch`, at their `places`."""
+        """Decode `columns` into `batch`, at their `places`."""
         cdef Py_ssize_t i, k, count = len(columns)
         cdef int fault = FINE
         cdef int64_t total = 0
@@ -977,7 +980,7 @@ cdef class Pages:
             free(plan)
 
     cdef int _allocate(self, Column* plan, Py_ssize_t count, int64_t total) except -1:
-        """Give each column its memory: its own, a share where all is little, or the zeros."""
+        """Allocate the memory of each column: its own, a shared buffer, or zeros."""
         cdef Py_ssize_t k
         cdef int64_t zero_bytes = 0, at = 0
         cdef bint share = total <= MAX_SHARED_BYTES
@@ -1016,7 +1019,7 @@ cdef void release_root(ArrowArray* root) noexcept nogil:
 
 
 cdef class Batch:
-    """The columns of a record batch, put in one by one, by any thread; then Arrow takes them over."""
+    """Collects the columns of a record batch, from any thread, and hands them over to Arrow."""
 
     cdef ArrowArray _array
     cdef Root _root
@@ -1027,7 +1030,7 @@ cdef class Batch:
         cdef char* memory
         self.count = count
         memset(&self._array, 0, sizeof(ArrowArray))
-        # One piece of memory for the children, the pointers to them, and the one buffer.
+        # One allocation for the children, the pointers to them, and the one buffer.
         memory = <char*>calloc(1, (count + 1) * (sizeof(ArrowArray) + sizeof(void*)))
         if memory == NULL:
             raise MemoryError
@@ -1054,18 +1057,18 @@ cdef class Batch:
         return &self._root.children[place]
 
     def put(self, Py_ssize_t place, array):
-        """Put in an array that is there already."""
+        """Set a column to an existing array."""
         cdef ArrowArray* child = self._child(place)
         if child.release != NULL:
             raise ValueError(f"place {place} is taken")
         array._export_to_c(<uintptr_t>child)
 
     def null_count(self, Py_ssize_t place):
-        """The number of nulls in a column."""
+        """Return the number of nulls in a column."""
         return self._child(place).null_count
 
     def finish(self, int64_t num_rows, schema):
-        """The record batch. All columns must be there, and have so many rows."""
+        """Return the record batch. All columns must be set and have `num_rows` rows."""
         cdef Py_ssize_t i
         if self._array.release == NULL:
             raise ValueError("the batch was taken over by Arrow")
@@ -1077,7 +1080,7 @@ cdef class Batch:
 
 
 class PageFault(ValueError):
-    """Something is wrong with a page: the fact, and the physical column it is in."""
+    """A page cannot be decoded; `column` is the number of its flat column."""
 
     def __init__(self, fact, column):
         super().__init__(fact)
@@ -1093,7 +1096,7 @@ cdef object _fail(int fault, int64_t column):
 
 
 def slot_offsets(const uint8_t[::1] sizes not None, int64_t start):
-    """Where slots of the given `sizes` (u32le) begin after `start`, and where the last one ends."""
+    """Return the offsets of slots of the given `sizes` (u32le) from `start`, and the end."""
     cdef Py_ssize_t i, count = sizes.shape[0] // 4
     cdef bytes offsets = PyBytes_FromStringAndSize(NULL, 8 * (count + 1))
     cdef int64_t* offset = <int64_t*>PyBytes_AsString(offsets)
@@ -1104,7 +1107,7 @@ def slot_offsets(const uint8_t[::1] sizes not None, int64_t start):
 
 
 cdef int64_t frame_size(const uint8_t* frame, int64_t size) noexcept nogil:
-    """Bytes of the zstd frame at the front of `frame`, or -1 if it does not end there.
+    """Return the size of the zstd frame at the start of `frame`, or -1 if it is incomplete.
 
     magic, u8 descriptor, [u8 window], [dictionary id], [content size], blocks, [u32 checksum];
     a block is u24le (bit 0: last, bits 1-2: type, then its size), and its content.
@@ -1115,7 +1118,7 @@ cdef int64_t frame_size(const uint8_t* frame, int64_t size) noexcept nogil:
         return -1
     descriptor = frame[4]
     size_code = descriptor >> 6
-    if descriptor & 0x20 == 0:  # not a single segment: there is a window
+    if descriptor & 0x20 == 0:  # not a single segment, so there is a window
         at += 1
     elif size_code == 0:
         at += 1  # content size of one byte
@@ -1123,7 +1126,7 @@ cdef int64_t frame_size(const uint8_t* frame, int64_t size) noexcept nogil:
     at += (1 << size_code) & ~1  # content size: 0, 2, 4 or 8 bytes
     while at + 3 <= size:
         header = frame[at] | <int64_t>frame[at + 1] << 8 | <int64_t>frame[at + 2] << 16
-        content = 1 if header >> 1 & 3 == 1 else header >> 3  # of a repeated byte, just that
+        content = 1 if header >> 1 & 3 == 1 else header >> 3  # a repeated byte is stored once
         at += 3 + content
         if header & 1:
             if descriptor & 4:
@@ -1133,9 +1136,9 @@ cdef int64_t frame_size(const uint8_t* frame, int64_t size) noexcept nogil:
 
 
 def find_frames(const uint8_t[::1] data not None, const int64_t[::1] spans not None):
-    """Where the zstd frames are in the slots at `spans` (start, end, start, end ...) of `data`.
+    """Find the zstd frames in the slots at `spans` (start, end, start, end ...) of `data`.
 
-    Gives (start, size) of each frame, and the declared sizes of the pages, as native uint64.
+    Return (start, size) of each frame, and the declared sizes of the pages, as native uint64.
     """
     cdef Py_ssize_t i, count = spans.shape[0] // 2
     cdef bytes frames = PyBytes_FromStringAndSize(NULL, 16 * count)
@@ -1161,12 +1164,12 @@ def find_frames(const uint8_t[::1] data not None, const int64_t[::1] spans not N
 
 
 def offsets_of(const int32_t[::1] lengths not None, int32_t[::1] out not None):
-    """Fill `out` with the running sum of `lengths`, starting at 0, and give the last one."""
+    """Fill `out` with the cumulative sum of `lengths`, starting at 0; return the last one."""
     cdef int64_t total = 0
     cdef Py_ssize_t i, count = lengths.shape[0]
     cdef bint negative = False
     if out.shape[0] != count + 1:
-        raise ValueError("there is one offset more than lengths")
+        raise ValueError("there must be one offset more than lengths")
     out[0] = 0
     with nogil:
         for i in range(count):
@@ -1178,5 +1181,5 @@ def offsets_of(const int32_t[::1] lengths not None, int32_t[::1] out not None):
     if negative:
         raise ValueError("a list has a negative length")
     if total > MAX_OFFSET:
-        raise ValueError("lists have more than 2 147 483 647 elements")
+        raise ValueError("the lists have more than 2,147,483,647 elements in total")
     return total

@@ -1,9 +1,9 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
-"""From Arrow arrays to the pages of a bucket, column by column, without the GIL.
+"""Encode Arrow arrays as the pages of a bucket, column by column, without the GIL.
 
-A column may come in several chunks. It is walked in blocks of values without the nulls: numbers
-as 64-bit integers, strings as pointers and lengths. A first walk looks for a constant or a
-dictionary, and where that is of no use a second one writes the values as they are.
+A column may have several chunks. It is processed in blocks of values that are not null: numbers as
+64-bit integers, strings as pointers and lengths. A first pass looks for a constant or a dictionary.
+If neither makes the page smaller, a second pass writes the values as PLAIN.
 """
 
 from libc.stdint cimport INT64_MAX, UINT32_MAX, int32_t, int64_t, uint8_t, uintptr_t
@@ -26,13 +26,13 @@ cdef extern from "Python.h":
 
 
 cdef class ArrowColumns:
-    """The arrays of one batch, as C structures. It keeps them alive."""
+    """The arrays of one batch, as C structures that this object keeps alive."""
 
     cdef ArrowArray** _arrays
     cdef ArrowArray _batch
     cdef readonly Py_ssize_t count
     cdef Py_ssize_t _room
-    cdef list _own  # addresses of the arrays that were exported singly
+    cdef list _own  # addresses of arrays that were exported separately
 
     def __cinit__(self, batch):
         cdef Py_ssize_t i
@@ -72,13 +72,13 @@ cdef class ArrowColumns:
         return exported
 
     def put(self, Py_ssize_t index, array):
-        """Let `array` stand in for column `index`."""
+        """Replace column `index` with `array`."""
         if not 0 <= index < self.count:
             raise IndexError(f"column {index} of {self.count}")
         self._arrays[index] = self._export(array)
 
     def append(self, array):
-        """Add a column, and give its index."""
+        """Append a column and return its index."""
         cdef ArrowArray** arrays
         if self.count == self._room:
             arrays = <ArrowArray**>realloc(
@@ -92,7 +92,7 @@ cdef class ArrowColumns:
         return self.count - 1
 
     def sizes(self, const uint8_t[::1] kinds not None):
-        """(bytes of all values in PLAIN form without nulls, bytes of all Arrow buffers)."""
+        """Return (bytes of all non-null values as PLAIN, bytes of all Arrow buffers)."""
         cdef int64_t plain = 0, arrow = 0, size
         cdef Py_ssize_t i
         if kinds.shape[0] != self.count:
@@ -109,7 +109,7 @@ cdef class ArrowColumns:
 
 
 cdef inline const uint8_t* validity_of(const ArrowArray* array) noexcept nogil:
-    """The validity bitmap, or NULL where there is no null."""
+    """Return the validity bitmap, or NULL if there are no nulls."""
     if array.null_count == 0:
         return NULL
     return <const uint8_t*>array.buffers[0]
@@ -140,7 +140,7 @@ cdef int64_t count_valid(const ArrowArray* array) noexcept nogil:
 
 
 cdef inline int decimal_size(uint64_t low, int64_t high) noexcept nogil:
-    """Bytes of the shortest big-endian two's complement form of a 128-bit integer."""
+    """Return the minimum number of bytes of a 128-bit integer in two's complement."""
     cdef int size = 16
     cdef uint64_t sign = <uint64_t>(high >> 63)
     cdef uint64_t top = <uint64_t>high, below = low
@@ -148,7 +148,7 @@ cdef inline int decimal_size(uint64_t low, int64_t high) noexcept nogil:
         top = low
         below = sign
         size = 8
-    # Drop a leading byte while it and the bit below it are all sign.
+    # Drop a leading byte while it and the next bit only repeat the sign.
     while size > 1 and top >> 55 == sign >> 55:
         top = top << 8 | below >> 56
         below <<= 8
@@ -209,7 +209,7 @@ cdef struct Value:
 
 cdef inline void load_value(const ArrowArray* array, int kind, int64_t i,
                             Value* value) noexcept nogil:
-    """The value of row `i`, counted from the start of the buffers."""
+    """Return the value of row `i`, counted from the start of the buffers."""
     cdef const uint8_t* data = <const uint8_t*>array.buffers[1]
     cdef const int32_t* offsets
     value.high = 0
@@ -235,7 +235,7 @@ cdef inline void load_value(const ArrowArray* array, int kind, int64_t i,
 
 
 cdef enum:
-    BLOCK = 1024  # values at a time: they stay in the first-level cache
+    BLOCK = 1024  # values per block, which fit in the first-level cache
 
 
 cdef struct Walk:
@@ -247,7 +247,7 @@ cdef struct Walk:
 
 
 cdef int next_block(Walk* walk, Value* out) noexcept nogil:
-    """The next values that are not null, as many as fit in a block; 0 at the end."""
+    """Read the next non-null values, as many as fit in a block; return 0 at the end."""
     cdef const ArrowArray* array
     cdef uint64_t valid
     cdef int i, rows, count = 0
@@ -277,7 +277,7 @@ cdef int next_block(Walk* walk, Value* out) noexcept nogil:
     return count
 
 
-# What can be wrong with a column.
+# Reasons why a column cannot be encoded.
 cdef enum Fault:
     FINE
     BAD_UTF8
@@ -288,7 +288,7 @@ _FACTS = ("", "a string is not UTF-8", "a decimal has more digits than its type"
 
 
 cdef int check(const ArrowArray* array, int kind) noexcept nogil:
-    """Whether the values are what Arrow says they are, where the file could not hold others."""
+    """Check values that Arrow does not, such as UTF-8; the file could not store invalid ones."""
     cdef int64_t i
     cdef const int32_t* offsets
     cdef const uint8_t* data
@@ -397,8 +397,8 @@ cdef struct Dictionary:
     int64_t room
     int64_t count
     int64_t bytes          # of the entries in the file
-    uint32_t last          # the entry of the value before
-    uint8_t* indices       # of the values so far, of one byte or four
+    uint32_t last          # the entry of the previous value
+    uint8_t* indices       # of the values so far, of one or four bytes each
     int64_t index_bytes
     int64_t index_room     # in bytes
     int64_t num_indices
@@ -458,7 +458,7 @@ cdef bint grow(Dictionary* dictionary, int kind) noexcept nogil:
 
 cdef int find(Dictionary* dictionary, const Value* value, int kind, int64_t max_entries,
               int64_t max_bytes) noexcept nogil:
-    """Let `last` be the entry of `value`: 1, or 0 if it were one too many, or -1 without memory."""
+    """Set `last` to the entry of `value`; return 1, 0 if there are too many, -1 without memory."""
     cdef uint64_t mask = dictionary.num_slots - 1
     cdef uint64_t slot = hash_value(value, kind) & mask
     while dictionary.slots[slot]:
@@ -487,13 +487,13 @@ cdef int find(Dictionary* dictionary, const Value* value, int kind, int64_t max_
 
 cdef int feed(Dictionary* dictionary, const Value* values, int count, int kind,
               int64_t max_entries, int64_t max_bytes) noexcept nogil:
-    """Number `count` more values: 1, or 0 as soon as there are too many, or -1 without memory."""
+    """Add `count` values; return 1, 0 if there are too many entries, -1 without memory."""
     cdef int i, found
     cdef int64_t at = dictionary.num_indices
     if not reserve(dictionary, count):
         return -1
     for i in range(count):
-        # Often a value is the one before: then nothing need be hashed.
+        # A value often equals the previous one, and then needs no hash.
         if dictionary.count == 0 or not same(&values[i], &dictionary.entries[dictionary.last],
                                              kind):
             found = find(dictionary, &values[i], kind, max_entries, max_bytes)
@@ -508,7 +508,7 @@ cdef int feed(Dictionary* dictionary, const Value* values, int count, int kind,
 
 
 cdef void pack(const Dictionary* dictionary, int width, uint8_t* out) noexcept nogil:
-    """Write the indices in `width` bits each, low bit first."""
+    """Write the indices with `width` bits each, low bit first."""
     cdef uint64_t window = 0, index
     cdef int filled = 0
     cdef int64_t i
@@ -530,7 +530,7 @@ cdef void pack(const Dictionary* dictionary, int width, uint8_t* out) noexcept n
 
 cdef void put_nulls(ArrowArray** chunks, int64_t num_chunks, int64_t rows,
                     uint8_t* out) noexcept nogil:
-    """Write the null bitmap, in which 1 is null, of all chunks."""
+    """Write the null bitmap of all chunks; 1 means null."""
     cdef int64_t chunk, row, at = 0, byte
     cdef const uint8_t* validity
     cdef uint64_t bits
@@ -567,7 +567,7 @@ cdef struct Encoded:
 
 
 cdef int64_t dictionary_size(const Dictionary* dictionary) noexcept nogil:
-    """Bytes of the entries, after their number."""
+    """Return the bytes of the entries, including their count."""
     return varint_size(dictionary.count) + dictionary.bytes
 
 
@@ -577,16 +577,16 @@ cdef int64_t indices_size(const Dictionary* dictionary) noexcept nogil:
 
 cdef int choose(Walk* walk, int64_t valid, Dictionary* dictionary, bint use_dictionary,
                 int64_t max_entries, int64_t max_bytes, Value* first, Encoded* out) noexcept nogil:
-    """Find the encoding and the sizes of its parts; gives a Fault."""
+    """Choose the encoding and compute the sizes of the parts; return a Fault."""
     cdef Value[BLOCK] values
     cdef int i, count, status = use_dictionary, kind = walk.kind
     cdef int64_t plain = valid * width_of(kind)
     cdef bint constant = True, started = False
     if width_of(kind) and kind != TIMESTAMP_NS:
-        max_bytes = INT64_MAX  # the limit is for lengths that vary, and for these timestamps
+        max_bytes = INT64_MAX  # the limit applies to variable lengths and to these timestamps
     if use_dictionary and not begin(dictionary, max_entries):
         return NO_MEMORY
-    # Once it is neither constant nor a dictionary, only lengths that vary are still of interest.
+    # If the column is neither constant nor a dictionary, only variable lengths still matter.
     while constant or status or not width_of(kind):
         count = next_block(walk, values)
         if count == 0:
@@ -630,7 +630,7 @@ cdef void put_plain(Walk* walk, uint8_t* at) noexcept nogil:
 cdef int encode_column(ArrowArray** chunks, int64_t num_chunks, int kind, bint use_dictionary,
                        int64_t max_entries, int64_t max_bytes, Dictionary* dictionary,
                        Encoded* out) noexcept nogil:
-    """Encode one column, but for the data block of arrays; gives a Fault."""
+    """Encode one column, except array data blocks; return a Fault."""
     cdef int64_t i, valid = 0
     cdef Value first
     cdef Walk walk
@@ -705,7 +705,7 @@ cdef class EncodedPages:
         return self._pages[flat].rows
 
     def put_block(self, Py_ssize_t flat, const uint8_t[::1] block not None):
-        """Let an array data block be the page of a column, which has none so far."""
+        """Use an array data block as the page of a column that has no page yet."""
         cdef Encoded* page
         cdef int64_t size = block.shape[0]
         if not 0 <= flat < self.count:
@@ -722,11 +722,14 @@ cdef class EncodedPages:
         fm_copy(put_varint(page.page + 2, size), &block[0] if size else NULL, size)
 
     def encodings(self):
-        """The encoding of each page, a byte each."""
+        """Return the encoding of each page, one byte each."""
         return bytes([self._pages[i].encoding for i in range(self.count)])
 
     def page(self, Py_ssize_t flat):
-        """A view of one page, or None for a column of nulls. It lives as long as this object."""
+        """Return a view of one page, or None if all rows are null.
+
+        The view is valid as long as this object exists.
+        """
         cdef Encoded* page
         if not 0 <= flat < self.count:
             raise IndexError(flat)
@@ -737,7 +740,7 @@ cdef class EncodedPages:
             <char*>page.page, 2 + page.meta + page.nulls + page.data, 0x100)  # PyBUF_READ
 
     def sizes(self):
-        """(bytes of the monolithic form without its header, number of pages, their bytes).
+        """Return (bytes as a monolithic bucket without header, number of pages, their bytes).
 
         A page counts here as the reference counts it: without its first two bytes and the value
         of a CONST, and not at all if nothing is left.
@@ -757,7 +760,7 @@ cdef class EncodedPages:
         return mono, pages, total
 
     def monolithic(self, bytes header):
-        """`header`, then the parts of all pages sorted by kind."""
+        """Return a monolithic bucket: `header`, then the parts of all pages, grouped by part."""
         cdef int64_t start = len(header), size = start + <int64_t>self.sizes()[0]
         cdef int64_t flag_bytes = (2 * self.count + 7) // 8, null_bytes = (self.count + 7) // 8
         cdef bytes result = PyBytes_FromStringAndSize(NULL, size)
@@ -799,7 +802,7 @@ cdef class EncodedPages:
 
 
 class ColumnFault(ValueError):
-    """A column cannot be encoded: the fact, and the column's place among those asked for."""
+    """A column cannot be encoded; `column` is its index among the requested columns."""
 
     def __init__(self, fact, column):
         super().__init__(fact)
@@ -808,7 +811,7 @@ class ColumnFault(ValueError):
 
 def encode(list batches not None, columns, const uint8_t[::1] kinds not None,
            const uint8_t[::1] use_dictionary not None, int64_t max_entries, int64_t max_bytes):
-    """The pages of some `columns` of `batches` (`ArrowColumns` objects), one after another."""
+    """Encode some `columns` of consecutive `batches`, which are `ArrowColumns` objects."""
     cdef Py_ssize_t count = len(columns), num_batches = len(batches), i, k
     cdef EncodedPages pages = EncodedPages(count)
     cdef ArrowArray** chunks

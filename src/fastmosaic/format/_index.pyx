@@ -1,8 +1,8 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
-"""A walk over the row group index, without the GIL.
+"""Walk over the row group index, without the GIL.
 
-The bytes are not trusted: every entry is checked against the bytes that are left and the place of
-the data. What is wrong becomes `ValueError`.
+The bytes are not trusted: every entry is checked against the remaining bytes and the extent of the
+data. Errors are `ValueError`.
 """
 
 from libc.stdint cimport int64_t, uint8_t
@@ -51,11 +51,11 @@ _FACTS = (
     "the index ends inside an entry",
     "a row group lists more buckets than the file has",
     "a bucket number is out of range",
-    "a bucket of 0 bytes",
+    "a bucket has 0 bytes",
     "a bucket lies outside the data",
-    "statistics of a column that does not exist",
-    "statistics count more nulls than rows",
-    "statistics of a value that is cut off",
+    "there are statistics of a column that does not exist",
+    "the statistics count more nulls than rows",
+    "a value in the statistics is cut off",
     "bytes follow the last row group",
     "out of memory",
 )
@@ -63,7 +63,7 @@ _FACTS = (
 
 cdef int walk_stats(Reader* reader, const uint8_t* base, int64_t rows, const uint8_t[::1] kinds,
                     Table* out) noexcept nogil:
-    """Move past the statistics of one row group; with `out`, note where each is."""
+    """Move past the statistics of one row group; record their positions in `out`, unless NULL."""
     cdef int64_t count = varint(reader), i, column, nulls
     cdef const uint8_t* start
     cdef const uint8_t* middle
@@ -147,7 +147,7 @@ cdef bytes _drain(Table* table):
 
 def walk_index(const uint8_t[::1] data not None, int64_t num_groups, int64_t num_buckets,
                const uint8_t[::1] kinds not None, int64_t data_end):
-    """The row groups and bucket entries of an index, as two tables of native int64.
+    """Return the row groups and bucket entries of an index, as two tables of native int64.
 
     A group is (rows, first entry, entries, whether they ascend, offset of its statistics);
     an entry is (bucket, offset, compressed size, uncompressed size).
@@ -178,7 +178,7 @@ def walk_index(const uint8_t[::1] data not None, int64_t num_groups, int64_t num
 
 def walk_statistics(const uint8_t[::1] data not None, int64_t start, int64_t rows,
                     const uint8_t[::1] kinds not None):
-    """The statistics of one row group as a table of native int64.
+    """Return the statistics of one row group as a table of native int64.
 
     A row is (column, null count, start of the minimum, start of the maximum, its end).
     """

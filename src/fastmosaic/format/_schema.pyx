@@ -1,10 +1,10 @@
 # cython: language_level=3, boundscheck=False, wraparound=False
 """Loops over the bytes of a schema block: column names, type descriptors, column order.
 
-Names are packed: the bytes of all of them one after another, and in `offsets` where each begins
-and the last one ends. Functions that take bytes of a file check every step they make; what they
-raise says what is wrong and where: `ValueError` if the bytes break the format,
-`NotImplementedError` if they may be those of a newer one.
+Names are packed: the bytes of all names one after another, and `offsets` with the start of each and
+the end of the last. Functions that read bytes of a file check every step. Their errors say what is
+wrong and where: `ValueError` if the bytes violate the format, `NotImplementedError` if they may
+belong to a newer version.
 """
 
 from cpython.bytes cimport PyBytes_AsString, PyBytes_FromStringAndSize
@@ -44,7 +44,7 @@ cdef enum TypeId:
 
 
 cdef Py_ssize_t count_packed(const uint8_t[::1] data, const int32_t[::1] offsets) except -1:
-    """How many strings are packed in `data`, once their offsets are known to be sound."""
+    """Check the offsets and return the number of strings that are packed in `data`."""
     cdef Py_ssize_t i, count = offsets.shape[0] - 1
     cdef bint sound = count >= 0 and offsets[0] == 0 and offsets[count] == data.shape[0]
 
@@ -65,13 +65,13 @@ cdef inline object as_integers(bytes data):
 
 
 def train(const uint8_t[::1] names not None, const int32_t[::1] offsets not None):
-    """The byte-pair rules of ASCII names, and the names encoded with them, packed.
+    """Return byte-pair rules for ASCII names, and the packed names encoded with them.
 
-    Counts are kept, not taken again for each rule. All names lie in one array of places, one
-    for each byte. A token holds the places of its text; its number stands at the first and at the
-    last of them, so that both neighbours of a token are found without links. For each token there
-    is a list of the places where it once began, in ascending order: the occurrences of a pair are
-    found in the shorter list of its two tokens.
+    Pair counts are updated with each rule, not computed again. All names are in one array with a
+    place for each byte. A token occupies the places of its text; its number is stored in the first
+    and last of them, so that both neighbours of a token are found without links. Each token has a
+    list of the places where it once began, in ascending order. The occurrences of a pair are found
+    by searching the shorter list of its two tokens.
     """
     cdef Py_ssize_t count = count_packed(names, offsets)
     cdef Py_ssize_t size = names.shape[0]
@@ -98,7 +98,7 @@ def train(const uint8_t[::1] names not None, const int32_t[::1] offsets not None
                 pass
 
         rules = PyBytes_FromStringAndSize(<char *> trainer.rules, 2 * trainer.num_rules)
-        # Each place that was listed beyond the first of every byte is a pair that became one.
+        # Each listed place beyond one per byte is a pair that was merged.
         encoded = PyBytes_FromStringAndSize(NULL, 2 * size - trainer.num_places)
         ends = PyBytes_FromStringAndSize(NULL, (count + 1) * sizeof(int32_t))
         text = <uint8_t *> PyBytes_AsString(encoded)
@@ -127,7 +127,7 @@ cdef struct Trainer:
     Py_ssize_t num_places
     int32_t[256] lists  # by token: where its list begins in `places`
     int32_t[256] list_sizes
-    int32_t[256] num_live  # how many of its list still are that token
+    int32_t[256] num_live  # how many places in its list still have that token
     int32_t[BOUNDARY + 1] lengths  # bytes of its text
     uint8_t[2 * MAX_RULES] rules
     int num_rules
@@ -136,7 +136,7 @@ cdef struct Trainer:
 cdef void place_names(
     Trainer *self, const uint8_t[::1] names, const int32_t[::1] offsets
 ) noexcept nogil:
-    """Begin with one token a byte. `num_live[FIRST_RULE]` tells whether one was not ASCII."""
+    """Start with one token per byte. `num_live[FIRST_RULE]` counts bytes that are not ASCII."""
     cdef Py_ssize_t i, k, place = 1
     cdef int32_t at = 0
     cdef int token
@@ -172,7 +172,7 @@ cdef void place_names(
 
 
 cdef int most_frequent(Trainer *self) noexcept nogil:
-    """The pair with the greatest (count, left, right), or -1 if no pair comes twice."""
+    """Return the pair with the greatest (count, left, right), or -1 if none occurs twice."""
     cdef int left, right, num_tokens = FIRST_RULE + self.num_rules, best = -1
     cdef int32_t row_max, best_count = 2
     cdef int32_t *row
@@ -193,7 +193,7 @@ cdef int most_frequent(Trainer *self) noexcept nogil:
 
 
 cdef bint add_rule(Trainer *self) noexcept nogil:
-    """Make one token of the most frequent pair, wherever it stands; false if none is left."""
+    """Merge all occurrences of the most frequent pair; return false if there is none."""
     cdef int pair = most_frequent(self)
     cdef int left, right, token, listed, before, after
     cdef int32_t place, first, second, end, num_kept = 0, num_merged = 0
@@ -217,14 +217,14 @@ cdef bint add_rule(Trainer *self) noexcept nogil:
     for i in range(self.list_sizes[listed]):
         place = places[i]
         if self.tokens[place] != listed:
-            continue  # part of another token since
+            continue  # it is part of another token by now
         if listed == left:
             first = place
             second = place + self.lengths[left]
         else:
             first = place - self.lengths[left]
             second = place
-        # The left token's number stands at its end too.
+        # The number of the left token is also stored at its end.
         if self.tokens[second - 1] != left or self.tokens[second] != right:
             places[num_kept] = place
             num_kept += 1
@@ -261,7 +261,7 @@ cdef bint add_rule(Trainer *self) noexcept nogil:
 
 
 def front_coded_size(const uint8_t[::1] names not None, const int32_t[::1] offsets not None):
-    """How many bytes the packed names take when each leaves out what it shares with the last."""
+    """Return the size of the packed names after front coding."""
     cdef Py_ssize_t count = count_packed(names, offsets)
     cdef Py_ssize_t i, size, shared, total = 0
 
@@ -279,7 +279,7 @@ def encode_columns(
     const uint8_t[::1] descriptors not None,
     const int32_t[::1] descriptor_offsets not None,
 ):
-    """The columns of a schema block: each name front coded, then its type descriptor."""
+    """Encode the columns of a schema block: each name front coded, then its type descriptor."""
     cdef Py_ssize_t count = count_packed(names, offsets)
     cdef Py_ssize_t i, size, shared
     cdef bytes columns
@@ -308,7 +308,7 @@ def encode_columns(
 
 
 def encode_order(const int32_t[::1] order not None):
-    """`order` as differences, zigzag: the last part of a schema block."""
+    """Encode `order` as zigzag differences: the last part of a schema block."""
     cdef Py_ssize_t i, size = 0
     cdef int64_t previous = 0
     cdef uint64_t delta
@@ -333,7 +333,7 @@ def encode_order(const int32_t[::1] order not None):
 cdef inline Py_ssize_t shared_prefix(
     const uint8_t[::1] names, const int32_t[::1] offsets, Py_ssize_t i
 ) noexcept nogil:
-    """How many bytes string `i` begins with that the one before begins with too."""
+    """Return the length of the common prefix of string `i` and the previous one."""
     cdef Py_ssize_t shared = 0, limit
 
     if i == 0:
@@ -374,7 +374,7 @@ def walk_columns(
         raise ValueError(f"{kind_of.shape[0]} kinds for 256 type ids")
     if not 0 <= position <= body.shape[0] <= INT32_MAX or num_columns < 0:
         raise ValueError(f"no {num_columns} columns at {position} of {body.shape[0]} bytes")
-    # Two lengths, a type and whether it is nullable: four bytes at least.
+    # Two lengths, a type and whether it is nullable need at least four bytes.
     if num_columns > (body.shape[0] - position) // 4:
         raise ValueError(
             f"{num_columns} columns do not fit in the {body.shape[0] - position} bytes "
@@ -515,7 +515,7 @@ cdef int skip_type(Body *self, const uint8_t *kind_of) except -1 nogil:
 
 
 cdef inline Py_ssize_t character_start(const uint8_t *text, Py_ssize_t at) noexcept nogil:
-    """The start of the character before `at` in text that is UTF-8, but may be cut off there."""
+    """Return the start of the character before `at` in UTF-8 that may be cut off at `at`."""
     while at > 0 and text[at - 1] & 0xC0 == 0x80:
         at -= 1
     return max(at - 1, 0)
@@ -528,10 +528,10 @@ def expand_names(
     const uint8_t[::1] rules,
     Py_ssize_t limit,
 ):
-    """The names of walked columns, packed, and whether they are in ascending order, each once.
+    """Decode the names of the columns; return them packed, and whether they strictly ascend.
 
-    `rules` are those of byte-pair encoding, or `None` for names that have none. The names may take
-    `limit` bytes together: few bytes can say a lot, each rule may be two times the one before.
+    `rules` are the byte-pair rules, or None. The names may have up to `limit` bytes in total: with
+    rules that double each other's length, a few bytes could expand to gigabytes.
     """
     cdef Py_ssize_t i, count = starts.shape[0] - 1
     cdef bytes names, offsets_data
@@ -569,10 +569,10 @@ def expand_names(
 cdef struct Expander:
     bint has_rules
     int num_tokens
-    uint8_t[256] lefts  # by token: the two it stands for
+    uint8_t[256] lefts  # by token: the two tokens that it stands for
     uint8_t[256] rights
-    int64_t[256] lengths  # bytes of its text; more than `limit` if it has none
-    uint8_t[256][PIECE] texts  # of those that fit
+    int64_t[256] lengths  # bytes of its text; more than `limit` if undefined
+    uint8_t[256][PIECE] texts  # of tokens whose text fits
     Py_ssize_t longest
     Py_ssize_t limit
     int32_t *ends  # of the current name: bytes of text up to each token
@@ -596,7 +596,7 @@ cdef int prepare_rules(Expander *self, const uint8_t[::1] rules) except -1:
             raise ValueError(f"a cyclic or forward rule: {token:#x} is {left:#x}, {right:#x}")
         self.lefts[token] = <uint8_t> left
         self.rights[token] = <uint8_t> right
-        # No more than the limit, or 128 rules would overflow any integer.
+        # Limited, because 128 rules that double in length would overflow.
         self.lengths[token] = min(self.lengths[left] + self.lengths[right], self.limit + 1)
         if self.lengths[token] <= PIECE:
             memcpy(self.texts[token], self.texts[left], self.lengths[left])
@@ -610,7 +610,7 @@ cdef int prepare_rules(Expander *self, const uint8_t[::1] rules) except -1:
 cdef int expand_columns(
     Expander *self, const uint8_t[::1] body, const int32_t[::1] starts
 ) except -1 nogil:
-    """Fill the offsets and, if there are any, the names; whether those ascend."""
+    """Fill the offsets and, unless they are NULL, the names; return whether they ascend."""
     cdef Py_ssize_t i, k, shared, size, kept, end, first, previous_end = 0, length = 0
     cdef const uint8_t *suffix
     cdef uint8_t *name = NULL
@@ -679,7 +679,7 @@ cdef inline void put_suffix(
     uint8_t *name,
     Py_ssize_t room,
 ) noexcept nogil:
-    """Write the rest of a name, of which `shared` tokens stand there; `ends` says where."""
+    """Write a name after its first `shared` tokens; `ends` has the position of each token."""
     cdef Py_ssize_t k, at
 
     if not self.has_rules:
@@ -688,7 +688,7 @@ cdef inline void put_suffix(
     for k in range(size):
         at = self.ends[shared + k]
         if self.lengths[suffix[k]] <= SHORT and room - at >= SHORT:
-            # A fixed size takes no call; the next token overwrites what was too much.
+            # A fixed size needs no call; the next token overwrites the surplus.
             memcpy(name + at, self.texts[suffix[k]], SHORT)
         else:
             put_token(self, suffix[k], name + at)
@@ -698,15 +698,15 @@ cdef void put_token(Expander *self, uint8_t token, uint8_t *out) noexcept nogil:
     if self.lengths[token] <= PIECE:
         memcpy(out, self.texts[token], self.lengths[token])
     else:
-        # Rules refer to earlier ones only: this is at most as deep as there are rules.
+        # Rules refer only to earlier rules, so the depth is at most their number.
         put_token(self, self.lefts[token], out)
         put_token(self, self.rights[token], out + self.lengths[self.lefts[token]])
 
 
 def decode_order(const uint8_t[::1] body not None, Py_ssize_t position, Py_ssize_t num_columns):
-    """The sorted position of each column, by its position in the user's order.
+    """Return the sorted position of each column, in user order.
 
-    A body that ends at `position` says nothing about it: the user's order is the sorted one.
+    If the body ends at `position`, there is no order: the user order is the sorted order.
     """
     cdef Py_ssize_t i, start
     cdef uint64_t value = 0, delta = 0
@@ -752,7 +752,7 @@ def find(
     const int32_t[::1] offsets not None,
     const uint8_t[::1] wanted not None,
 ):
-    """Where `wanted` is among packed names in ascending order, or -1."""
+    """Return the position of `wanted` among ascending packed names, or -1."""
     cdef Py_ssize_t low = 0, high = offsets.shape[0] - 1, middle, size, found = -1
     cdef int difference
 
@@ -780,7 +780,7 @@ def occurring(
     const int32_t[::1] offsets not None,
     const uint8_t[::1] text not None,
 ):
-    """The positions of the packed names that are somewhere in `text`."""
+    """Return the positions of the packed names that occur anywhere in `text`."""
     cdef Py_ssize_t count = count_packed(names, offsets)
     cdef Py_ssize_t i, k
     cdef const uint8_t *name
@@ -795,8 +795,8 @@ def occurring(
                 pairs[text[k - 1] * 256 + text[k]] = True
             for i in range(count):
                 name = &names[0] + offsets[i]
-                # Nearly all names hold a pair of bytes that the text does not. They differ most
-                # towards their ends.
+                # Nearly all names contain a pair of bytes that the text does not. Names differ
+                # most towards their ends.
                 k = offsets[i + 1] - offsets[i] - 1
                 while k > 0 and pairs[name[k - 1] * 256 + name[k]]:
                     k -= 1

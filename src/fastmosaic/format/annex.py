@@ -1,7 +1,7 @@
-"""The annex: what a file says beyond version 1 of the format, where its readers do not look.
+"""The annex: optional sections that version 1 of the format has no place for.
 
-It lies between the last bucket and the schema block, and ends where that begins. The footer has a
-flag for it.
+It lies between the last bucket and the schema block, where version 1 readers do not look. The
+footer has a flag for it.
 
     sections, each u8 kind, uv length, that many bytes
     u32le   CRC-32C of the sections
@@ -10,15 +10,15 @@ flag for it.
 
     kind
        1    u32le CRC-32C of the row group index, u32le CRC-32C of the footer without its magic
-       2    an Arrow IPC schema message: see attached.py
-       3    the writer, in UTF-8
+       2    an Arrow IPC schema message: see user_schema.py
+       3    name and version of the writer, in UTF-8
        4    u32le CRC-32C of the schema block, then one u32le for each row group: the CRC-32C of the
             CRC-32Cs of its buckets, each u32le, in the order of the index
 
-The checksums of zstd hold for what is in a frame. Some bits of its headers can change and all
-values stay; by section 4 a verification notices that too. Reading does not need it.
+zstd's own checksums cover the content of a frame, but some bits of its headers can change without
+any effect on the values. Section 4 lets `verify` detect such changes; reading does not need it.
 
-A section of another kind is skipped.
+Sections of unknown kinds are skipped.
 """
 
 from __future__ import annotations
@@ -63,20 +63,20 @@ class Checksums:
         ):
             if stated != computed:
                 raise CorruptFileError(
-                    f"the {part} has the checksum {computed:08x}, not {stated:08x} as the annex says"
+                    f"the checksum of the {part} is {computed:08x}, but the annex has {stated:08x}"
                 )
 
 
 @dataclass(frozen=True, slots=True)
 class BlockChecksums:
-    """CRC-32C of the schema block, and of each row group that of those of its buckets."""
+    """CRC-32C of the schema block, and one for each row group."""
 
     schema: int
     row_groups: tuple[int, ...]
 
     @staticmethod
     def of_row_group(buckets: Sequence[int]) -> int:
-        """That of a row group, by those of its buckets."""
+        """Return the CRC-32C of a row group, given those of its buckets."""
         return crc32c(struct.pack(f"<{len(buckets)}I", *buckets))
 
     def encode(self) -> bytes:
@@ -85,14 +85,16 @@ class BlockChecksums:
     @classmethod
     def decode(cls, body: bytes) -> BlockChecksums:
         if not body or len(body) % 4:
-            raise CorruptFileError(f"its section of block checksums has {len(body)} bytes")
+            raise CorruptFileError(
+                f"the section with block checksums has {len(body)} bytes, not a multiple of 4"
+            )
         schema, *row_groups = struct.unpack(f"<{len(body) // 4}I", body)
         return cls(schema, tuple(row_groups))
 
 
 @dataclass(frozen=True, slots=True)
 class Annex:
-    """The sections of an annex that are known; None where there is none."""
+    """The known sections of an annex; None for each that is missing."""
 
     checksums: Checksums | None = None
     attached: bytes | None = None
@@ -119,7 +121,7 @@ class Annex:
 
     @classmethod
     def size_in(cls, trailer: bytes) -> int:
-        """How long the annex says it is whose last bytes `trailer` has; 0 if it is of none."""
+        """Return the length of the annex that ends with `trailer`; 0 if that is not an annex."""
         if len(trailer) != cls.TRAILER.size:
             return 0
         _, size, magic = cls.TRAILER.unpack(trailer)
@@ -127,19 +129,21 @@ class Annex:
 
     @classmethod
     def decode(cls, data: bytes, offset: int = 0) -> Annex:
-        """The annex `data`, which is at `offset` of a file, and as long as it says."""
+        """Decode the annex `data`, which begins at `offset` in a file."""
         body = data[: -cls.TRAILER.size]
         stated, _, _ = cls.TRAILER.unpack(data[-cls.TRAILER.size :])
         computed = crc32c(body)
         if stated != computed:
-            raise CorruptFileError(f"its checksum is {computed:08x}, not {stated:08x} as it says")
+            raise CorruptFileError(f"the checksum is {computed:08x}, but {stated:08x} is stored")
         found: dict[int, bytes] = {}
         cursor = Cursor(body, offset)
         while cursor.remaining:
             start = offset + cursor.pos
             kind = cursor.uint8()
             if kind in found:
-                raise CorruptFileError(f"a second section of kind {kind} at offset {start}")
+                raise CorruptFileError(
+                    f"there is a second section of kind {kind} at offset {start}"
+                )
             found[kind] = cursor.bytes()
         return cls(
             _checksums(found.get(Section.CHECKSUMS)),
@@ -160,7 +164,7 @@ def _checksums(body: bytes | None) -> Checksums | None:
         return None
     if len(body) != Checksums.LAYOUT.size:
         raise CorruptFileError(
-            f"its section of checksums has {len(body)} bytes, not {Checksums.LAYOUT.size}"
+            f"the section with checksums has {len(body)} bytes, not {Checksums.LAYOUT.size}"
         )
     return Checksums(*Checksums.LAYOUT.unpack(body))
 

@@ -1,15 +1,15 @@
-"""Kudu's array data block: a column of arrays in one piece of bytes.
+"""Kudu's array data block: a column of arrays in one block of bytes.
 
-A block holds the lengths of the arrays and two bitmaps (which arrays and which elements are not
-null) as runs, then the elements that are not null, as they are, and a CRC-32C. It does not say of
-which type the elements are. Blocks made here have PLAIN data and the first ordinal 0; those that
-are read may have any ordinal.
+A block contains the lengths of the arrays and two bitmaps (which arrays and which elements are not
+null) as runs, followed by the elements that are not null, and a CRC-32C. It does not contain the
+type of the elements. `encode` writes PLAIN data and the first ordinal 0; `decode` accepts any
+ordinal.
 
     element type                                 bytes of one element
     boolean                                      1/8
     integer, float, date, time, timestamp        as in Arrow
     decimal of up to 9, 18, 38 digits            4, 8, 16
-    string, binary                               as many as it has
+    string, binary                               variable
 """
 
 from __future__ import annotations
@@ -28,17 +28,22 @@ from .wire import MAX_BLOCK_BYTES
 
 __all__ = ["decode", "encode", "rle_decode", "rle_encode"]
 
-# How far arrays may expand beyond the bytes of their block: a run of a billion nulls has five.
-MAX_EXPANSION: Final = 1024
-MAX_OFFSET: Final = 2**31 - 1  # of Arrow's lists and strings
+# How far arrays may expand beyond the size of their block: a run of a billion nulls has 5 bytes.
+MAX_LIST_EXPANSION: Final = 1024
+MAX_OFFSET: Final = 2**31 - 1  # in Arrow's lists and strings
 
 
 def encode(array: pa.Array, *, checksum: bool = True) -> bytes:
-    """The data block of an array of lists.
+    """Encode an array of lists as a data block.
 
-    Lists may be of any kind that Arrow has, with up to 65,535 elements each. Elements are
-    booleans, numbers, dates, times, timestamps, strings or binary; those that are
-    dictionary-encoded or of an extension type are stored as the values behind them.
+    Parameters
+    ----------
+    array : pyarrow.Array
+        Lists of any of Arrow's list types, with up to 65,535 elements each. The elements must be
+        booleans, numbers, dates, times, timestamps, strings or binary. Dictionary-encoded elements
+        are decoded, and extension types are stored as their storage type.
+    checksum : bool, default True
+        Append the CRC-32C of the block.
 
     >>> encode(pa.array([[7], None, []], pa.list_(pa.int32())), checksum=False).hex(" ")
     '01 03 02 02 01 07 03 01 00 00 00 00 00 02 03 05 01 00 00 00 00 00 00 00 07 00 00 00'
@@ -48,11 +53,21 @@ def encode(array: pa.Array, *, checksum: bool = True) -> bytes:
 
 
 def decode(data: Any, value_type: pa.DataType, *, checksum: bool = True) -> pa.Array:
-    """The lists in a data block, whose elements are of type `value_type`.
+    """Decode a data block to an array of lists.
 
-    `data` is any object with bytes in it, and ends with the checksum, unless that is False. A block
-    that is damaged gives `CorruptFileError`; so does, mostly, one whose elements are of another
-    type.
+    Parameters
+    ----------
+    data : bytes-like
+        The block.
+    value_type : pyarrow.DataType
+        The type of the elements, which the block does not contain.
+    checksum : bool, default True
+        Whether the block ends with its CRC-32C, which is then verified.
+
+    Raises
+    ------
+    CorruptFileError
+        If the block is damaged; in most cases also if the elements have another type.
 
     >>> decode(encode(pa.array([["a", None], []])), pa.string()).to_pylist()
     [['a', None], []]
@@ -63,7 +78,7 @@ def decode(data: Any, value_type: pa.DataType, *, checksum: bool = True) -> pa.A
 
 
 def rle_encode(values: Iterable[int] | pa.Array, bit_width: int) -> bytes:
-    """Integers of `bit_width` bits (1 to 64), not negative, as the runs of a data block.
+    """Encode non-negative integers of `bit_width` bits (1 to 64) as runs, as in a data block.
 
     >>> rle_encode([5] * 100 + [1, 2], 16).hex(" ")
     'c8 01 05 00 03 01 00 02 00'
@@ -72,41 +87,41 @@ def rle_encode(values: Iterable[int] | pa.Array, bit_width: int) -> bytes:
     try:
         if isinstance(values, pa.Array):
             if values.null_count:
-                raise ValueError("runs have no nulls")
-            whole = pa.concat_arrays([values.cast(pa.uint64())])  # from its first value on
+                raise ValueError("nulls cannot be encoded as runs")
+            whole = pa.concat_arrays([values.cast(pa.uint64())])  # without an offset
             numbers = memoryview(whole.buffers()[1] or b"").cast("B").cast("Q")[: len(whole)]
         else:
             numbers = native_array("Q", iter(values))
         return _array.encode_runs(numbers, bit_width)
     except OverflowError as error:
-        raise ValueError(f"not integers of {bit_width} bits: {error}") from error
+        raise ValueError(f"the values are not integers of {bit_width} bits: {error}") from error
 
 
 def rle_decode(data: Any, bit_width: int, count: int) -> list[int]:
-    """The `count` integers of `bit_width` bits that are in `data` as runs.
+    """Decode `count` integers of `bit_width` bits from runs.
 
     >>> rle_decode(bytes.fromhex("c80105000301000200"), 16, 102)[98:]
     [5, 5, 1, 2]
     """
     if not 1 <= bit_width <= 64 or count < 0:
         raise ValueError(
-            f"{count} values of {bit_width} bits: there are 0 or more, of 1 to 64 bits"
+            f"invalid count {count} or bit width {bit_width}: expected at least 0, and 1 to 64"
         )
     size = memoryview(data).nbytes
     with _damage(f"runs of {size} bytes"):
         _array.check(data, bit_width, count)
-        _check_expansion(16 * count, size)  # 8 bytes of a list, 8 before that
+        _check_expansion(16 * count, size)  # 8 bytes each as integers, and 8 in the list
         return _array.decode_runs(data, bit_width, count).tolist()
 
 
 def element_bits(value_type: pa.DataType) -> int:
-    """Bits of an element in Kudu's blocks; 0 for strings and binary, which differ in size."""
+    """Return the bits of an element in a block; 0 for strings and binary, which vary in size."""
     if arrow_types.is_boolean(value_type):
         return 1
     if arrow_types.is_decimal(value_type):
         if value_type.precision > 38:
             raise UnsupportedError(
-                f"a data block has no elements of type {value_type}; its decimals end at 38 digits"
+                f"a data block cannot contain {value_type}; decimals can have at most 38 digits"
             )
         return 32 if value_type.precision <= 9 else 64 if value_type.precision <= 18 else 128
     if _is_bytes(value_type):
@@ -119,20 +134,20 @@ def element_bits(value_type: pa.DataType) -> int:
         or arrow_types.is_timestamp(value_type)
     ):
         return value_type.bit_width
-    advice = "arrays in it are of numbers, booleans, dates, times, timestamps, strings or binary"
+    advice = "elements must be numbers, booleans, dates, times, timestamps, strings or binary"
     if arrow_types.is_duration(value_type):
         advice = "cast them to int64"
     elif arrow_types.is_null(value_type):
-        advice = "cast the lists to those of some type, as pyarrow.list_(pyarrow.int32())"
+        advice = "cast the lists to a type such as pyarrow.list_(pyarrow.int32())"
     elif arrow_types.is_run_end_encoded(value_type):
-        advice = "decode them first (pyarrow.compute.run_end_decode)"
-    raise UnsupportedError(f"a data block has no elements of type {value_type}; {advice}")
+        advice = "decode them first with pyarrow.compute.run_end_decode"
+    raise UnsupportedError(f"a data block cannot contain {value_type}; {advice}")
 
 
 def encode_lists(lists: pa.Array, bits: int, *, ordinal: int = 0, checksum: bool = True) -> bytes:
-    """The data block of `lists` whose elements have `bits` bits (see `element_bits`)."""
+    """Encode `lists` whose elements have `bits` bits (see `element_bits`)."""
     if not len(lists):
-        raise UnsupportedError("a data block of no arrays; do not write one")
+        raise UnsupportedError("a data block must contain at least one array")
     lengths = lists.value_lengths()
     elements = _storage(lists.flatten())
     if arrow_types.is_dictionary(elements.type):
@@ -157,7 +172,7 @@ def encode_lists(lists: pa.Array, bits: int, *, ordinal: int = 0, checksum: bool
         )
     except OverflowError as error:
         raise UnsupportedError(str(error)) from error
-    text_size = len(block) if bits == 0 else 0  # or less
+    text_size = len(block) if bits == 0 else 0  # at most
     memory = _arrow_bytes(len(lists), len(elements), value_type, text_size)
     _check_expansion(memory, len(block))
     return block
@@ -171,7 +186,7 @@ def decode_lists(
     num_rows: int | None = None,
     checksum: bool = True,
 ) -> pa.Array:
-    """The `num_rows` lists in a data block, as a `list` type; elements have `bits` bits there."""
+    """Decode a data block of `num_rows` lists to `list_type`; elements have `bits` bits."""
     value_type = list_type.value_type
     stored = _stored(value_type)
     if bits == 0:
@@ -180,14 +195,16 @@ def decode_lists(
     with _damage(f"array data block of {size} bytes"):
         block = _array.Block(data, bits=bits, checksum=checksum)
         if num_rows is not None and block.num_arrays != num_rows:
-            raise ValueError(f"{block.num_arrays} arrays where there are {num_rows} rows")
+            raise ValueError(
+                f"the block has {block.num_arrays} arrays, but there are {num_rows} rows"
+            )
         _check_expansion(
             _arrow_bytes(block.num_arrays, block.num_elements, stored, block.text_size), size
         )
         if max(block.num_elements, block.text_size) > MAX_OFFSET:
             raise UnsupportedError(
-                f"a data block of {block.num_elements} elements with {block.text_size} bytes of "
-                f"text; Arrow's lists and strings end at {MAX_OFFSET}"
+                f"a data block has {block.num_elements} elements with {block.text_size} bytes of "
+                f"text; Arrow's lists and strings are limited to {MAX_OFFSET}"
             )
         elements = _as_type(_decode_elements(block, stored, bits), value_type)
         validity = _allocate((block.num_arrays + 7) // 8, block.num_valid_arrays < block.num_arrays)
@@ -204,10 +221,10 @@ def decode_lists(
 
 @contextmanager
 def _damage(where: str) -> Iterator[None]:
-    """Turn what the kernels, or Arrow's casts, say of bytes that are not trusted into our error."""
+    """Turn errors of the kernels or of Arrow's casts into `CorruptFileError`."""
     try:
         yield
-    except (ValueError, OverflowError) as error:  # the latter: a count of more than 64 bits
+    except (ValueError, OverflowError) as error:  # OverflowError: a count of more than 64 bits
         raise CorruptFileError(f"{where}: {error}") from error
 
 
@@ -230,7 +247,7 @@ def _decode_elements(block: _array.Block, stored: pa.DataType, bits: int) -> pa.
 
 
 def _as_type(elements: pa.Array, value_type: pa.DataType) -> pa.Array:
-    """The elements of a block as those of `value_type`, which it does not tell from others."""
+    """Cast the elements of a block to `value_type`."""
     if isinstance(value_type, pa.BaseExtensionType):
         storage = _as_type(elements, value_type.storage_type)
         return pa.ExtensionArray.from_storage(value_type, storage)
@@ -249,20 +266,20 @@ def _bytes(buffer: Any) -> Any:
 
 
 def _storage(array: Any) -> pa.Array:
-    """The values behind those of an extension type."""
+    """Return the storage of an array of an extension type."""
     if isinstance(array, pa.ChunkedArray):
         raise TypeError(
-            "a chunked array is not one array: encode each of its chunks, or combine_chunks() first"
+            "expected a pyarrow.Array, not a ChunkedArray: encode each chunk, or call combine_chunks()"
         )
     if not isinstance(array, pa.Array):
-        raise TypeError(f"encode takes a pyarrow.Array, not {type(array).__name__}")
+        raise TypeError(f"expected a pyarrow.Array, not {type(array).__name__}")
     while isinstance(array.type, pa.BaseExtensionType):
         array = array.storage
     return array
 
 
 def _value_type(lists: pa.Array) -> pa.DataType:
-    """What the elements of the lists are stored as."""
+    """Return the type as which the elements of the lists are stored."""
     arrow = lists.type
     if not (
         arrow_types.is_list(arrow)
@@ -271,12 +288,12 @@ def _value_type(lists: pa.Array) -> pa.DataType:
         or arrow_types.is_list_view(arrow)
         or arrow_types.is_large_list_view(arrow)
     ):
-        raise TypeError(f"a data block holds lists, not values of type {arrow}")
+        raise TypeError(f"expected an array of lists, not of {arrow}")
     return _stored(arrow.value_type)
 
 
 def _stored(value_type: pa.DataType) -> pa.DataType:
-    """The type without extensions and dictionaries around it."""
+    """Return the type without extensions and dictionaries around it."""
     if isinstance(value_type, pa.BaseExtensionType):
         return _stored(value_type.storage_type)
     if arrow_types.is_dictionary(value_type):
@@ -303,15 +320,15 @@ def _is_bytes(arrow: pa.DataType) -> bool:
 
 
 def _arrow_bytes(num_arrays: int, num_elements: int, stored: pa.DataType, text_size: int) -> int:
-    """Memory of lists: offsets, bitmaps, elements."""
+    """Return the memory of lists: offsets, bitmaps, elements."""
     width = 32 if _is_bytes(stored) else stored.bit_width
     return 4 * num_arrays + text_size + (num_arrays + num_elements * (1 + width)) // 8
 
 
 def _check_expansion(memory: int, size: int) -> None:
-    limit = max(MAX_BLOCK_BYTES, size * MAX_EXPANSION)
+    limit = max(MAX_BLOCK_BYTES, size * MAX_LIST_EXPANSION)
     if memory > limit:
         raise UnsupportedError(
-            f"{size} bytes hold so many nulls or equal lengths that they take {memory} bytes in "
+            f"a block of {size} bytes with many nulls or equal lengths would need {memory} bytes of "
             f"memory, more than the limit of {limit}; encode fewer arrays at a time"
         )

@@ -1,24 +1,24 @@
-"""The columns of a bucket, and its bytes, in either of two layouts.
+"""The columns of a bucket, encoded in one of two layouts.
 
-Monolithic: the parts of all pages, sorted by kind; compressed as one block.
+Monolithic: the parts of all pages, grouped by part, and compressed as one block.
 
-    uv num_columns, uv num_children, uv rows of each child      only if it has children
-    2 bits a flat column    encoding, low bits first
-    1 bit a flat column     has nulls
+    uv num_columns, uv num_children, uv rows of each child      only if there are children
+    2 bits per flat column  encoding, low bits first
+    1 bit per flat column   has nulls
     values of the CONST columns
     entries of the DICT columns, each as uv count, values
     null bitmaps            bit 1 = null
     data                    PLAIN: values; DICT: packed indices
 
-Paged: the pages one after another, each compressed alone; only with zstd.
+Paged: the pages one after another, each compressed separately; requires zstd.
 
-    u16le num_children, u32le rows of each child                 only if it has children
+    u16le num_children, u32le rows of each child                 only if there are children
     u32le size of each slot, 0 = ALL_NULL
     slots: uv page length, zstd frame of the page
 
 A page is u8 encoding, u8 flags (bit 0: has nulls), then its value or entries, null bitmap, data.
 
-The data of a column that is an array data block is uv length, block; it is PLAIN, without a bitmap.
+The data of an array data block is uv length, block; it is PLAIN and has no bitmap.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Layout(StrEnum):
 
 
 class Directory:
-    """The front of a paged bucket: the rows of its children, where the slots are."""
+    """The front of a paged bucket: the rows of its children, and where the slots are."""
 
     __slots__ = ("offsets", "rows")
 
@@ -85,8 +85,8 @@ class Directory:
     def encode(child_rows: Sequence[int], slot_sizes: Sequence[int]) -> bytes:
         if len(child_rows) > 0xFFFF:
             raise UnsupportedError(
-                f"a bucket has {len(child_rows)} child columns and the paged layout ends at 65535; "
-                "use more buckets"
+                f"a bucket has {len(child_rows)} child columns, but a paged bucket can have at most "
+                "65535; use more buckets"
             )
         header = struct.pack(f"<H{len(child_rows)}I", len(child_rows), *child_rows)
         return (header if child_rows else b"") + struct.pack(f"<{len(slot_sizes)}I", *slot_sizes)
@@ -98,7 +98,7 @@ class Directory:
         size = cls.size(columns)
         if size > bucket_size:
             raise CorruptFileError(
-                f"a paged bucket of {bucket_size} bytes is shorter than its directory of {size}"
+                f"the paged bucket has {bucket_size} bytes, fewer than its directory of {size}"
             )
         cursor = Cursor(data)
         rows = [num_rows] * columns.num_columns
@@ -109,7 +109,7 @@ class Directory:
         offsets = slot_offsets(cursor.take(4 * columns.num_flat), size)
         if offsets[-1] != bucket_size:
             raise CorruptFileError(
-                f"directory and slots of a paged bucket take {offsets[-1]} bytes, not {bucket_size}"
+                f"directory and slots of the paged bucket have {offsets[-1]} bytes, not {bucket_size}"
             )
         return cls(rows, offsets)
 
@@ -117,19 +117,22 @@ class Directory:
 def _check_children(count: int, columns: BucketColumns) -> None:
     if count != columns.num_children:
         raise CorruptFileError(
-            f"a bucket declares {count} child columns, its schema {columns.num_children}"
+            f"the bucket declares {count} child columns, but the schema has {columns.num_children}"
         )
 
 
 def decode_slot(slot: pa.Buffer) -> bytes:
-    """The page in a slot."""
+    """Decompress the page in a slot."""
     cursor = Cursor(slot)
     size = cursor.varint()
     return decompress(cursor.take(cursor.remaining), size)
 
 
 def decode_slots(data: pa.Buffer, spans: array[int]) -> Sequence[Any]:
-    """The pages in the slots at `spans` (start, end, start, end ...) of `data`, none empty."""
+    """Decompress the pages in the slots at `spans` (start, end, start, end ...) of `data`.
+
+    None of the slots may be empty.
+    """
     view = memoryview(data).cast("B")
     try:
         frames, sizes = find_frames(view, spans)
@@ -141,12 +144,12 @@ def decode_slots(data: pa.Buffer, spans: array[int]) -> Sequence[Any]:
 def open_monolithic(
     data: bytes | pa.Buffer, columns: BucketColumns, num_rows: int, stop: int
 ) -> Pages:
-    """The pages of a monolithic bucket; `stop` bounds the flat columns that will be decoded."""
+    """Find the pages of a monolithic bucket; only flat columns before `stop` can be decoded."""
     rows = [num_rows] * columns.num_columns
     start = 0
     if columns.num_children:
         cursor = Cursor(data)
-        cursor.varint()  # the number of columns, which the schema knows
+        cursor.varint()  # the number of columns, known from the schema
         count = cursor.varint()
         _check_children(count, columns)
         rows += [cursor.varint() for _ in range(count)]
@@ -161,7 +164,7 @@ def open_monolithic(
 def open_slots(
     slots: Sequence[Any], columns: BucketColumns, flats: Sequence[int], rows: Sequence[int]
 ) -> Pages:
-    """The pages of the `flats` in their decompressed slots; None where there is none."""
+    """Find the pages of the flat columns `flats` in decompressed slots; None if a slot is empty."""
     kinds = bytes([columns.kinds[flat] for flat in flats])
     try:
         return Pages.from_slots(slots, kinds, [rows[flat] for flat in flats])
@@ -174,7 +177,7 @@ def _corrupt(fault: PageFault, columns: BucketColumns, flat: int) -> CorruptFile
 
 
 def flat_of(columns: BucketColumns, wanted: Sequence[int]) -> Sequence[int]:
-    """The flat columns that store the `wanted` columns of a bucket."""
+    """Return the flat columns that store the `wanted` columns of a bucket."""
     if not columns.num_children:
         return wanted
     return [node.flat for index in wanted for node in columns.node(index).walk()]
@@ -183,13 +186,13 @@ def flat_of(columns: BucketColumns, wanted: Sequence[int]) -> Sequence[int]:
 def expansion(
     pages: Pages, numbers: Sequence[int], columns: BucketColumns, wanted: Sequence[int]
 ) -> int:
-    """Bytes that the `wanted` columns take beyond what the file spells out; see `decode`."""
+    """Return the memory that the `wanted` columns need beyond their stored bytes; see `decode`."""
     total = pages.expansion(numbers)
     if columns.blocks:
         for number, flat in zip(numbers, flat_of(columns, wanted), strict=True):
             if columns.kinds[flat] != Kind.ARRAY_BLOCK:
                 continue
-            block = pages.block(number)  # without one it is among the columns of nulls
+            block = pages.block(number)  # None if all rows are null
             if block is not None:
                 with located(column=columns.name(flat)):
                     column_type = columns.node(flat).type
@@ -205,9 +208,9 @@ def decode(
     batch: Batch,
     places: Sequence[int],
 ) -> None:
-    """Decode the `wanted` columns of a bucket, and put them into `batch` at their `places`.
+    """Decode the `wanted` columns of a bucket into `batch`, at their `places`.
 
-    `numbers` says which of the `pages` are those of their flat columns, in the order of `flat_of`.
+    `numbers` are the numbers of their pages among `pages`, in the order of `flat_of`.
     """
     try:
         if not columns.num_children and not columns.blocks:
@@ -222,7 +225,7 @@ def decode(
         flat = flat_of(columns, wanted)[numbers.index(fault.column)]
         raise _corrupt(fault, columns, flat) from fault
     except OverflowError as error:
-        raise UnsupportedError(f"{error}; Arrow's offsets end there") from error
+        raise UnsupportedError(f"{error}, the limit of Arrow's offsets") from error
     by_number = {node.flat: column for (_, node), column in zip(spread, decoded, strict=True)}
     blocks = [pair for pair in pairs if pair[1].type.kind == Kind.ARRAY_BLOCK]
     by_number |= _decode_blocks(pages, blocks, columns)
@@ -233,7 +236,7 @@ def decode(
 def _decode_blocks(
     pages: Pages, blocks: Sequence[tuple[int, Node]], columns: BucketColumns
 ) -> dict[int, pa.Array]:
-    """The lists in the array data blocks of these pages and nodes, by flat column."""
+    """Decode the array data blocks of these pages and nodes; return lists by flat column."""
     decoded = {}
     zeros = None
     for number, node in blocks:
@@ -248,7 +251,7 @@ def _decode_blocks(
 
 
 def monolithic_header(pages: EncodedPages, num_columns: int) -> bytes:
-    """The front of a monolithic bucket: the rows of its children, if it has some."""
+    """Return the front of a monolithic bucket: the rows of its children, if there are any."""
     header = bytearray()
     if pages.count > num_columns:
         put_varint(header, num_columns)
@@ -259,12 +262,12 @@ def monolithic_header(pages: EncodedPages, num_columns: int) -> bytes:
 
 
 def encode_monolithic(pages: EncodedPages, num_columns: int) -> bytes:
-    """A monolithic bucket, not compressed."""
+    """Return a monolithic bucket, not compressed."""
     return pages.monolithic(monolithic_header(pages, num_columns))
 
 
 def encode_paged(pages: EncodedPages, num_columns: int, level: int, checksum: bool) -> bytes:
-    """A paged bucket, its slots compressed."""
+    """Return a paged bucket with compressed slots."""
     stored = [page for page in map(pages.page, range(pages.count)) if page is not None]
     frames = iter(compress_each(stored, level, checksum))
     slots: list[Any] = []

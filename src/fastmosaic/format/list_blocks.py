@@ -1,8 +1,8 @@
-"""List columns that are stored as array data blocks: all lists of a row group in one piece.
+"""List columns that are stored as array data blocks: all lists of a row group in one block.
 
-A block (see `array_block`) has 65,535 elements a list at most, and ends with its CRC-32C. How wide
-its elements are depends on their type alone: decimals take 8 bytes, or 16 beyond 18 digits, and
-the others as many as in Arrow.
+A block (see `array_block`) can have at most 65,535 elements per list, and ends with its CRC-32C.
+The width of an element depends only on its type: decimals have 8 bytes up to 18 digits and 16
+beyond, other types as many as in Arrow.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .wire import Cursor
 
 
 def encode(chunks: Sequence[pa.Array], column_type: ColumnType) -> bytes | None:
-    """The block of the lists in `chunks`, or None if each of them is null."""
+    """Encode the lists in `chunks` as one block; return None if all of them are null."""
     if all(chunk.null_count == len(chunk) for chunk in chunks):
         return None
     try:
@@ -29,18 +29,18 @@ def encode(chunks: Sequence[pa.Array], column_type: ColumnType) -> bytes | None:
 
 
 def decode(block: memoryview, column_type: ColumnType, num_rows: int) -> pa.Array:
-    """The `num_rows` lists in a block."""
+    """Decode a block of `num_rows` lists."""
     lists = decode_lists(block, column_type.arrow, _bits(column_type), num_rows=num_rows)
     (element,) = column_type.children
     if lists.values.null_count and not element.nullable:
         raise CorruptFileError(
-            f"{lists.values.null_count} null elements, but they are declared not null"
+            f"there are {lists.values.null_count} null elements, but they are declared not null"
         )
     return lists
 
 
 def nulls(column_type: ColumnType, num_rows: int, zeros: pa.Buffer) -> pa.Array:
-    """So many null lists, which share the `zeros` of all such columns: see `make_zeros`."""
+    """Return `num_rows` null lists, using buffers that all such columns share: `make_zeros`."""
     elements = pa.array([], column_type.children[0].arrow)
     return pa.Array.from_buffers(
         column_type.arrow, num_rows, [zeros, zeros], num_rows, children=[elements]
@@ -52,14 +52,14 @@ def make_zeros(num_rows: int) -> pa.Buffer:
 
 
 def expansion(block: memoryview, column_type: ColumnType, num_rows: int) -> int:
-    """Bytes of Arrow's lists beyond those of the block: of equal lengths, and of nulls."""
-    count = Cursor(block).varint()  # which `decode` holds against the lengths
+    """Return the memory of Arrow's lists beyond the size of the block: equal lengths and nulls."""
+    count = Cursor(block).varint()  # `decode` checks that it matches the lengths
     bits = column_type.children[0].arrow.bit_width if _bits(column_type) else 32
     return max(0, 4 * num_rows + count * bits // 8 - len(block))
 
 
 def _bits(column_type: ColumnType) -> int:
-    """Bits of an element in a block."""
+    """Return the bits of an element in a block."""
     (element,) = column_type.children
     if element.kind == Kind.DECIMAL64:
         return 64

@@ -1,8 +1,8 @@
 """Column names: packed in memory, front coded and byte-pair encoded in a file.
 
-Front coding: a name is `uv` how many bytes it shares with the name before, `uv` how many follow,
-and those. Byte-pair encoding comes first: tokens up to 0x7f are bytes of ASCII, 0x80 + r is rule r,
-which stands for two tokens before it.
+Front coding stores a name as `uv` number of bytes that it shares with the previous name, `uv`
+number of bytes that follow, and these bytes. Byte-pair encoding comes before that: tokens up to
+0x7f are ASCII bytes, and 0x80 + r stands for the two tokens of rule r, which are lower tokens.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from . import _schema
 from .wire import put_varint
 
 MAX_RULES: Final = 128
-# A million names of 128 bytes. The format has no limit, but a few bytes could say gigabytes.
+# A million names of 128 bytes. The format has no limit, but a few bytes could expand to gigabytes.
 MAX_NAMES_BYTES: Final = 128 << 20
 
 
@@ -28,19 +28,19 @@ class NameEncoding(IntEnum):
 
 
 class Names:
-    """The names of columns: their UTF-8 bytes one after another, and where each begins."""
+    """The names of columns: their UTF-8 bytes in one buffer, and where each begins."""
 
     __slots__ = ("_data", "_offsets", "_positions")
 
     def __init__(self, data: bytes, offsets: memoryview[int], ascending: bool) -> None:
         self._data = data
         self._offsets = offsets
-        # Every known writer sorts, but a file may be in any order.
+        # All known writers sort the names, but the format does not require it.
         self._positions = None if ascending else self._positions_by_name()
 
     @classmethod
     def of(cls, names: Iterable[str]) -> Names:
-        """Any names, sorted."""
+        """Sort and pack `names`."""
         data, offsets = _pack(sorted(name.encode() for name in names))
         return cls(data, memoryview(offsets), ascending=True)
 
@@ -51,14 +51,14 @@ class Names:
         return self._data[self._offsets[position] : self._offsets[position + 1]].decode()
 
     def find(self, name: str) -> int:
-        """The position of `name`, or -1."""
+        """Return the position of `name`, or -1."""
         if self._positions is not None:
             return self._positions.get(name, -1)
-        # A lone surrogate is no error here: no column is called so.
+        # A lone surrogate is not an error here: no column has such a name.
         return _schema.find(self._data, self._offsets, name.encode(errors="surrogatepass"))
 
     def occurring(self, text: str) -> list[int]:
-        """The positions of the names that are somewhere in `text`."""
+        """Return the positions of the names that occur anywhere in `text`."""
         return _schema.occurring(self._data, self._offsets, text.encode(errors="surrogatepass"))
 
     def _positions_by_name(self) -> dict[str, int]:
@@ -71,13 +71,13 @@ class Names:
 
 
 def encode_columns(names: Collection[bytes], descriptors: Collection[bytes]) -> bytes:
-    """Sorted names and their types as they lie in a file, after how the names are encoded."""
+    """Encode sorted names and their types: the name encoding, its rules, then the columns."""
     data, offsets = _pack(names)
     size = _schema.front_coded_size(data, offsets)
     out = bytearray([NameEncoding.FRONT])
     if data.isascii():
         rules, encoded, encoded_offsets = _schema.train(data, offsets)
-        # One byte for the number of rules, although 128 of them take two: so it is specified.
+        # The specification counts one byte for the number of rules, although 128 take two.
         if rules and 1 + len(rules) + _schema.front_coded_size(encoded, encoded_offsets) < size:
             data, offsets = encoded, encoded_offsets
             out = bytearray([NameEncoding.PAIRS])

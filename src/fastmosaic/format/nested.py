@@ -1,14 +1,14 @@
 """List and map columns, and the flat columns they are stored as.
 
-A bucket stores one flat column for each of its columns, then the children of the nested ones.
-The flat column of a list or map holds its lengths; its elements (keys, then values) are
+A bucket stores one flat column for each of its columns, followed by the children of nested ones.
+The flat column of a list or map contains the lengths; its elements (keys, then values) are
 children, numbered depth first:
 
     id int32, m map<string, list<int32>>, tags list<string>
     0 id  1 m lengths  2 tags lengths  3 m key  4 m value lengths  5 m value element  6 tags element
 
-A null list has a null length, and neither it nor an empty one has elements; what Arrow may hide
-under a null list is not stored. Lists in an array data block are one flat column: see arrays.py.
+A null list has a null length. Null and empty lists have no elements; values that Arrow may have
+under a null list are not stored. An array data block is a single flat column: see list_blocks.py.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _INT32: Final = bytes([Kind.INT32])
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A column, or what is inside one, and the flat column that stores it."""
+    """A column, or a child inside it, and the flat column that stores it."""
 
     type: ColumnType
     flat: int
@@ -44,12 +44,12 @@ class Node:
         return _LENGTHS if self.children else self.type.arrow
 
     def walk(self) -> list[Node]:
-        """This node and all below it, by number of flat column."""
+        """Return this node and all nodes below it, in the order of their flat columns."""
         return [self, *(node for child in self.children for node in child.walk())]
 
 
 class BucketColumns:
-    """The columns of one bucket, and their flat columns."""
+    """The columns of a bucket, and their flat columns."""
 
     __slots__ = ("_nodes", "_schema", "blocks", "kinds", "num_children", "positions")
 
@@ -57,7 +57,7 @@ class BucketColumns:
         self._schema = schema
         self.positions = schema.bucket_columns(bucket)
         kinds = schema.kinds[self.positions.start : self.positions.stop]
-        self.blocks: list[int] = []  # the columns that are array data blocks, without children
+        self.blocks: list[int] = []  # columns that are array data blocks
         if Kind.ARRAY_BLOCK in kinds:
             self.blocks = [i for i, kind in enumerate(kinds) if kind == Kind.ARRAY_BLOCK]
         self._nodes: dict[int, Node] = {}
@@ -79,7 +79,7 @@ class BucketColumns:
         return len(self.kinds)
 
     def name(self, flat: int) -> str:
-        """The name of the column that a flat column belongs to."""
+        """Return the name of the column that a flat column belongs to."""
         owner = flat
         for index, node in self._nodes.items():
             if any(child.flat == flat for child in node.walk()):
@@ -87,14 +87,14 @@ class BucketColumns:
         return self._schema.name(self.positions[owner])
 
     def node(self, index: int) -> Node:
-        """The node of the `index`-th column of the bucket."""
+        """Return the node of the `index`-th column of the bucket."""
         node = self._nodes.get(index)
         if node is None:
             return Node(self._schema.column_type(self.positions[index]), index, ())
         return node
 
     def nested(self) -> Sequence[Node]:
-        """The list and map columns, in order."""
+        """Return the nodes of the list and map columns, in order."""
         return list(self._nodes.values())
 
 
@@ -108,7 +108,7 @@ def _number(column_type: ColumnType, flat: int, first: int, children: bytearray)
 
 
 def flatten(array: pa.Array, column_type: ColumnType) -> list[pa.Array]:
-    """The flat columns of a list or map array: its lengths, then its children."""
+    """Return the flat columns of a list or map array: its lengths, then its children."""
     if not column_type.children:
         return [array]
     flat = [_lengths(array)]
@@ -142,7 +142,7 @@ def _inside(field: pa.Field) -> pa.Field | None:
 
 
 def _inner(array: pa.Array) -> list[pa.Array]:
-    """The elements of a list array, or the keys and the values of a map array."""
+    """Return the elements of a list array, or the keys and the values of a map array."""
     if arrow_types.is_map(array.type):
         return _as_list(array).flatten().flatten()
     return [array.flatten()]
@@ -154,7 +154,7 @@ def _lengths(array: pa.Array) -> pa.Array:
 
 
 def _as_list(array: pa.Array) -> pa.Array:
-    """A map array as the list of entries that it is; Arrow's list functions refuse maps."""
+    """Return a map array as a list of entries, because Arrow's list functions reject maps."""
     if not arrow_types.is_map(array.type):
         return array
     entries = pa.StructArray.from_arrays([array.keys, array.items], ["key", "value"])
@@ -170,7 +170,7 @@ def _as_list(array: pa.Array) -> pa.Array:
 
 
 def assemble(node: Node, flat: Mapping[int, pa.Array]) -> pa.Array:
-    """The array of `node`, from its flat columns."""
+    """Assemble the array of `node` from its flat columns."""
     if not node.children:
         array = flat[node.flat]
     else:
@@ -179,7 +179,7 @@ def assemble(node: Node, flat: Mapping[int, pa.Array]) -> pa.Array:
         count = len(lengths)
         offsets = pa.allocate_buffer(4 * (count + 1))
         try:
-            # A null has length zero in the decoded buffer, so the buffer is all it takes.
+            # A null has length zero in the decoded buffer, so the validity is not needed.
             total = _decode.offsets_of(
                 memoryview(values)[: 4 * count].cast("i"), memoryview(offsets).cast("i")
             )
@@ -198,11 +198,13 @@ def assemble(node: Node, flat: Mapping[int, pa.Array]) -> pa.Array:
 
 
 def _elements(node: Node, flat: Mapping[int, pa.Array], count: int) -> pa.Array:
-    """The first `count` elements of lists; a file may store more, which no list refers to."""
+    """Return the first `count` elements of lists; a file may store more that are not used."""
     array = assemble(node, flat)
     if len(array) < count:
-        raise CorruptFileError(f"lists of {count} elements, but {len(array)} are stored")
+        raise CorruptFileError(f"the lists have {count} elements, but {len(array)} are stored")
     array = array.slice(0, count)
     if array.null_count and not node.type.nullable:
-        raise CorruptFileError(f"{array.null_count} null elements, but they are declared not null")
+        raise CorruptFileError(
+            f"there are {array.null_count} null elements, but they are declared not null"
+        )
     return array

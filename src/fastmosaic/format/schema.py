@@ -1,4 +1,4 @@
-"""The schema block: columns, their buckets, their original order."""
+"""The schema block: columns, their buckets, and their original order."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from .wire import Cursor, put_varint
 
 
 class SchemaBlock:
-    """The columns of a file, by their position in the order of their names' bytes.
+    """The columns of a file, by their position when sorted by the bytes of their names.
 
     uv   number of columns N
     uv   number of buckets B
     u8   name encoding, and its rules: see names.py
     N x  name, type descriptor: see names.py and types.py
-    N x  zz difference of the sorted position from that of the user's column before
+    N x  zz sorted position minus that of the previous column, in user order
 
-    Columns stay bytes until they are asked for.
+    Columns are decoded when they are requested.
     """
 
     __slots__ = (
@@ -42,14 +42,14 @@ class SchemaBlock:
     num_columns: int
     num_buckets: int
     kinds: bytes  # the Kind of each column
-    order: Sequence[int]  # the sorted position of each column, in the user's order
+    order: Sequence[int]  # the sorted position of each column, in user order
 
     def __init__(self, body: bytes) -> None:
         cursor = Cursor(body)
         self.num_columns = cursor.varint()
         self.num_buckets = cursor.varint()
         if self.num_buckets == 0:
-            raise CorruptFileError("a schema block without buckets")
+            raise CorruptFileError("the schema block has no buckets")
         encoding = cursor.uint8()
         if encoding not in tuple(NameEncoding):
             raise UnsupportedError(f"unknown encoding of column names: {encoding}")
@@ -83,7 +83,7 @@ class SchemaBlock:
     def from_arrow(
         cls, schema: pa.Schema, num_buckets: int, array_blocks: bool = False
     ) -> SchemaBlock:
-        """The columns of `schema`, in as many buckets as are asked for and have a column.
+        """Create the block for `schema`, with `num_buckets` but no empty buckets.
 
         With `array_blocks`, lists of scalars are stored as array data blocks.
         """
@@ -103,7 +103,7 @@ class SchemaBlock:
         return cls(bytes(body))
 
     def encode(self) -> bytes:
-        """The body of the block, before compression."""
+        """Return the body of the block, before compression."""
         return self._body
 
     @classmethod
@@ -111,7 +111,7 @@ class SchemaBlock:
         return cls(body)
 
     def find(self, name: str) -> int:
-        """The position of the column called `name`, or -1."""
+        """Return the position of the column called `name`, or -1."""
         return self._names.find(name)
 
     def name(self, position: int) -> str:
@@ -127,7 +127,7 @@ class SchemaBlock:
         return pa.field(self.name(position), column_type.arrow, column_type.nullable)
 
     def fields(self, positions: Iterable[int]) -> list[pa.Field]:
-        """The fields at `positions`; of many at once, faster than one by one."""
+        """Return the fields at `positions`, faster than calling `field` for each."""
         body, starts, type_starts, names = self._body, self._starts, self._type_starts, self._names
         types: dict[bytes, ColumnType] = {}
         fields = []
@@ -143,24 +143,24 @@ class SchemaBlock:
         return position * self.num_buckets // self.num_columns
 
     def bucket_columns(self, bucket: int) -> range:
-        """The positions of the columns in `bucket`: those whose `bucket_of` it is."""
+        """Return the positions of the columns in `bucket`."""
         first, after = (
             -(-edge * self.num_columns // self.num_buckets) for edge in (bucket, bucket + 1)
         )
         return range(first, after)
 
     def to_arrow(self) -> pa.Schema:
-        """The Arrow schema, in the user's order."""
+        """Return the Arrow schema, in user order."""
         if self._arrow is None:
             self._arrow = pa.schema(self.fields(self.order))
         return self._arrow
 
     def names(self) -> list[str]:
-        """All names, in the user's order."""
+        """Return all names, in user order."""
         return [self._names[position] for position in self.order]
 
     def occurring(self, text: str) -> list[int]:
-        """The positions of the columns whose name is somewhere in `text`."""
+        """Return the positions of the columns whose name occurs anywhere in `text`."""
         return self._names.occurring(text)
 
 
@@ -173,17 +173,17 @@ def _descriptor(field: pa.Field, array_blocks: bool) -> bytes:
 
 
 def _check_names(names: list[bytes]) -> None:
-    """Raise `ValueError` unless readers of the format can tell columns by these sorted names."""
+    """Raise `ValueError` if these sorted names are not valid in the format."""
     if names and not names[0]:
-        raise ValueError("a column has an empty name, which readers of the format refuse")
+        raise ValueError("a column has an empty name, which the format does not allow")
     for name, following in pairwise(names):
         if name == following:
-            raise ValueError(f"duplicate column name {name.decode()!r}; the format has none")
+            raise ValueError(f"duplicate column name {name.decode()!r}: names must be unique")
     for name in names:
         if b"\0" in name:
             raise ValueError(
-                f"column name {name.decode()!r} holds a NUL character, where the reference "
-                "implementation cuts it off"
+                f"column name {name.decode()!r} contains a NUL character, where the reference "
+                "implementation would truncate it"
             )
     if sum(map(len, names)) > MAX_NAMES_BYTES:
-        raise ValueError(f"the names of the columns take more than {MAX_NAMES_BYTES} bytes")
+        raise ValueError(f"the column names take more than {MAX_NAMES_BYTES} bytes in total")

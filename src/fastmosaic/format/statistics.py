@@ -1,8 +1,7 @@
 """Minimum and maximum of a column, as the format defines them.
 
-They are those of the values that are not null, by the order of the type, but with floats the
-first value seeds both: where it is NaN both stay NaN, a later NaN is passed over, and of equal
-zeros the first one stays.
+Nulls are ignored. For floats, the first value is the initial minimum and maximum: if it is NaN,
+both stay NaN; a later NaN is ignored; and of 0.0 and -0.0, the one that comes first is kept.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from .types import ColumnType, encode_value
 
 
 def measure(position: int, column_type: ColumnType, column: pa.ChunkedArray) -> Statistic:
-    """What the index says of `column`."""
+    """Return the statistics of `column` for the row group index."""
     if column.null_count == len(column):
         return Statistic(position, column.null_count, None, None)
     if arrow_types.is_floating(column.type):
@@ -45,14 +44,14 @@ def _bounds(column: pa.ChunkedArray) -> tuple[pa.Scalar, pa.Scalar]:
 
 
 def _without_nan(values: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Arrow itself passes over quiet NaN, but not over signalling ones."""
+    """Drop NaN, because Arrow's `min_max` skips only quiet ones, not signalling ones."""
     import pyarrow.compute as pc
 
     return values.filter(pc.invert(pc.is_nan(values)))
 
 
 def _first_equal(values: pa.ChunkedArray, bound: pa.Scalar) -> pa.Scalar:
-    """The first of the values equal to `bound`: of 0.0 and -0.0, the one that came first."""
+    """Return the first value equal to `bound`: of 0.0 and -0.0, the one that comes first."""
     import pyarrow.compute as pc
 
     return values[pc.index(values, bound).as_py()] if bound.as_py() == 0 else bound

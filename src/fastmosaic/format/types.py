@@ -1,4 +1,4 @@
-"""Arrow types and the type descriptors of the schema block; how one value lies in bytes.
+"""Arrow types, their type descriptors in the schema block, and how single values are encoded.
 
 A descriptor is `u8 type id`, `u8 nullable`, then the parameters of the type:
 
@@ -25,7 +25,7 @@ from pyarrow import types as arrow_types
 from ..errors import CorruptFileError, UnsupportedError
 from .wire import MAX_VARINT, Cursor, put_bytes, put_varint
 
-# Deeper than any table is, shallower than Python's and Arrow's own recursion.
+# Deeper than any real table, and within the recursion limits of Python and Arrow.
 MAX_DEPTH: Final = 64
 
 
@@ -58,23 +58,23 @@ STRUCT: Final = 20
 
 
 class Kind(IntEnum):
-    """How one value lies in a file, and in Arrow's buffers; numbers in a file are big-endian."""
+    """How one value is stored: first in a file (numbers are big-endian), then in Arrow's buffers."""
 
     BOOL = 0  # one byte; one bit
     INT8 = 1
     INT16 = 2
-    INT32 = 3  # FLOAT, DATE and TIME too: bits are bits
-    INT64 = 4  # DOUBLE and timestamps up to microseconds too
+    INT32 = 3  # also FLOAT, DATE and TIME, as their bits
+    INT64 = 4  # also DOUBLE, and timestamps up to microseconds
     TIMESTAMP_NS = 5  # int64 ms, int32 ns within the ms; int64 ns
     DECIMAL64 = 6  # int64; 16 bytes, little-endian
     DECIMAL128 = 7  # uv length, that many bytes; 16 bytes, little-endian
     BINARY = 8  # uv length, that many bytes; 32-bit offsets and bytes
-    STRING = 9  # as BINARY, and UTF-8
+    STRING = 9  # like BINARY, but UTF-8
     NESTED = 10  # ARRAY and MAP: several flat columns, see nested.py
-    ARRAY_BLOCK = 11  # all values in one array data block, see arrays.py
+    ARRAY_BLOCK = 11  # all rows in one array data block, see list_blocks.py
 
 
-# Bytes of one value in a file; 0 where a length stands in front.
+# Bytes of one value in a file; 0 if the value has its own length in front.
 WIDTH: Final = (1, 1, 2, 4, 8, 12, 8, 0, 0, 0)
 
 _KIND_OF: Final = {
@@ -122,19 +122,19 @@ _TIMESTAMP_PRECISION: Final = {"ms": 3, "us": 6, "ns": 9}
 
 @dataclass(frozen=True, slots=True)
 class ColumnType:
-    """The type of a column, or of the elements, keys or values inside one."""
+    """The type of a column, or of the elements, keys or values inside a column."""
 
     arrow: pa.DataType
     nullable: bool
     kind: Kind
-    children: tuple[ColumnType, ...]  # (element,) of either ARRAY, (key, value) of a MAP
+    children: tuple[ColumnType, ...]  # (element,) of ARRAY and ARRAY_BLOCK, (key, value) of MAP
     descriptor: bytes
 
     @classmethod
     def from_arrow(cls, field: pa.Field, array_blocks: bool = False) -> ColumnType:
-        """The type of `field`, whose Arrow type is one the format has (see `storage_type`).
+        """Return the type of `field`, whose Arrow type must be a stored one (see `storage_type`).
 
-        With `array_blocks`, lists of scalars are of type ARRAY_BLOCK.
+        With `array_blocks`, lists of scalars become ARRAY_BLOCK.
         """
         arrow, nullable = field.type, field.nullable
         simple = _SIMPLE_TYPES.get((arrow.id, nullable))
@@ -154,7 +154,7 @@ class ColumnType:
 
     @property
     def has_statistics(self) -> bool:
-        """Whether the format keeps minimum and maximum of such a column."""
+        """Whether the format stores minimum and maximum of such a column."""
         return self.kind not in (
             Kind.BINARY,
             Kind.DECIMAL128,
@@ -164,7 +164,7 @@ class ColumnType:
 
 
 def _is_of_scalars(column_type: ColumnType) -> bool:
-    """Whether it is an ARRAY whose elements are neither lists nor maps."""
+    """Return whether it is an ARRAY whose elements are neither lists nor maps."""
     return arrow_types.is_list(column_type.arrow) and not column_type.children[0].children
 
 
@@ -255,7 +255,7 @@ def _take_descriptor(cursor: Cursor, whole: bytes, depth: int) -> ColumnType:
             element = _take_descriptor(cursor, whole, depth + 1)
             if type_id == TypeId.ARRAY_BLOCK and element.children:
                 raise CorruptFileError(
-                    f"the array data block at offset {start} has nested elements"
+                    f"the array data block at offset {start} contains lists or maps"
                 )
             if type_id == TypeId.ARRAY_BLOCK and depth:
                 raise UnsupportedError(
@@ -264,7 +264,7 @@ def _take_descriptor(cursor: Cursor, whole: bytes, depth: int) -> ColumnType:
             arrow = pa.list_(pa.field(name, element.arrow, element.nullable))
             children = (element,)
         case TypeId.MAP:
-            cursor.text()  # Arrow calls them entries, whatever the file says
+            cursor.text()  # the name of the entries, which Arrow cannot represent
             key_name = cursor.text()
             key = _take_descriptor(cursor, whole, depth + 1)
             value_name = cursor.text()
@@ -281,7 +281,7 @@ def _take_descriptor(cursor: Cursor, whole: bytes, depth: int) -> ColumnType:
     return ColumnType(arrow, bool(nullable), kind, children, whole[start : cursor.pos])
 
 
-# Of the types without parameters, which are most: tables have ten thousand columns of them.
+# The types without parameters, which most of ten thousand columns have.
 _SIMPLE_TYPES: Final = {
     (arrow.id, nullable): _decode(bytes([type_id, nullable]))
     for type_id, arrow in _SIMPLE.items()
@@ -290,12 +290,14 @@ _SIMPLE_TYPES: Final = {
 
 
 def is_simple(arrow: pa.DataType) -> bool:
-    """Whether the format has just this type, and it has no parameters."""
+    """Return whether the format stores exactly this type, and it has no parameters."""
     return arrow.id in _ID_OF
 
 
 def storage_type(arrow: pa.DataType) -> pa.DataType:
-    """The type of the format that holds every value of `arrow`, or `UnsupportedError`.
+    """Return the stored type that can represent every value of `arrow`.
+
+    Raise `UnsupportedError` if there is none.
 
     >>> storage_type(pa.large_string())
     DataType(string)
@@ -313,7 +315,7 @@ def storage_type(arrow: pa.DataType) -> pa.DataType:
     try:
         _put_descriptor(bytearray(), arrow, True)
     except UnsupportedError as error:
-        raise UnsupportedError(f"{error}; cast the column to one of its types") from None
+        raise UnsupportedError(f"{error}; cast the column to a supported type") from None
     return arrow
 
 
@@ -329,23 +331,27 @@ def _stored_map(arrow: pa.DataType) -> pa.DataType:
 
 
 def _stored_inside(outer: pa.DataType, field: pa.Field) -> pa.Field:
-    if is_view(field.type):  # Arrow's casts of them go wrong
-        raise UnsupportedError(f"the format has no type for {outer}; cast it to one with lists")
+    if is_view(field.type):  # Arrow casts them incorrectly
+        raise UnsupportedError(
+            f"the format has no type for {outer}; cast it to a type with lists instead of list views"
+        )
     return field.with_type(storage_type(field.type)).remove_metadata()
 
 
 def _stored_decimal(arrow: pa.DataType) -> pa.DataType:
     if arrow.precision > 38:
-        raise UnsupportedError(f"the format has no type for {arrow}; its decimals end at 38 digits")
+        raise UnsupportedError(
+            f"the format has no type for {arrow}; decimals can have at most 38 digits"
+        )
     if arrow.scale > arrow.precision or arrow.scale < -128:
         raise UnsupportedError(
-            f"the format has no type for {arrow}; the scale of a decimal is from -128 to its precision"
+            f"the format has no type for {arrow}; the scale must be between -128 and the precision"
         )
     return pa.decimal128(arrow.precision, arrow.scale)
 
 
 def is_view(arrow: pa.DataType) -> bool:
-    """Whether it is a list view."""
+    """Return whether it is a list view."""
     return arrow_types.is_list_view(arrow) or arrow_types.is_large_list_view(arrow)
 
 
@@ -377,11 +383,11 @@ def _is_interval(arrow: pa.DataType) -> bool:
 _Test = Callable[[pa.DataType], bool]
 _CONVERSIONS: Final[list[tuple[_Test, Callable[[pa.DataType], pa.DataType]]]] = [
     (_is_text, lambda arrow: pa.string()),
-    # A decimal is a fixed_size_binary to Arrow, so it comes first.
+    # Arrow considers a decimal to be a fixed_size_binary, so decimals come first.
     (arrow_types.is_decimal, _stored_decimal),
     (_is_bytes, lambda arrow: pa.binary()),
     (arrow_types.is_dictionary, lambda arrow: storage_type(arrow.value_type)),
-    # A column without a value has no type; text is what it most often turns out to be.
+    # A column without values has no type; most of them turn out to be text later.
     (arrow_types.is_null, lambda arrow: pa.string()),
     (arrow_types.is_uint8, lambda arrow: pa.int16()),
     (arrow_types.is_uint16, lambda arrow: pa.int32()),
@@ -399,20 +405,20 @@ _CONVERSIONS: Final[list[tuple[_Test, Callable[[pa.DataType], pa.DataType]]]] = 
 _REFUSED: Final[list[tuple[_Test, str]]] = [
     (
         arrow_types.is_uint64,
-        "cast it to int64, or to decimal128(20, 0) if it goes beyond",
+        "cast it to int64, or to decimal128(20, 0) for larger values",
     ),
-    (arrow_types.is_struct, "make each field a column of its own (Table.flatten does)"),
+    (arrow_types.is_struct, "make each field a separate column, for example with Table.flatten"),
     (arrow_types.is_float16, "cast it to float32"),
-    (arrow_types.is_time64, "cast it to time32('ms') if milliseconds are enough, or to int64"),
+    (arrow_types.is_time64, "cast it to time32('ms') if milliseconds are sufficient, or to int64"),
     (arrow_types.is_duration, "cast it to int64"),
-    (_is_interval, "cast it to int64, or make each part a column of its own"),
-    (arrow_types.is_union, "make each member a column of its own"),
-    (arrow_types.is_run_end_encoded, "decode it first (pyarrow.compute.run_end_decode)"),
+    (_is_interval, "cast it to int64, or make each part a separate column"),
+    (arrow_types.is_union, "make each member a separate column"),
+    (arrow_types.is_run_end_encoded, "decode it first with pyarrow.compute.run_end_decode"),
 ]
 
 
 def encode_value(column_type: ColumnType, scalar: pa.Scalar) -> bytes:
-    """A value that is not null, as it lies in a file."""
+    """Encode a value that is not null."""
     kind = column_type.kind
     if kind == Kind.BOOL:
         return bytes([scalar.as_py()])
@@ -429,7 +435,7 @@ def encode_value(column_type: ColumnType, scalar: pa.Scalar) -> bytes:
 
 
 def decode_value(column_type: ColumnType, data: bytes) -> pa.Scalar:
-    """The value in `data`, of a type that has statistics; strings without their length."""
+    """Decode a value of a type that has statistics; strings come without their length."""
     kind = column_type.kind
     if kind == Kind.BOOL:
         return pa.scalar(data != b"\0")
@@ -441,7 +447,9 @@ def decode_value(column_type: ColumnType, data: bytes) -> pa.Scalar:
     if kind == Kind.TIMESTAMP_NS:
         nanos = int.from_bytes(data[8:], "big", signed=True)
         if not 0 <= nanos < 1_000_000:
-            raise CorruptFileError(f"{nanos} nanoseconds of a millisecond in the statistics")
+            raise CorruptFileError(
+                f"a timestamp in the statistics has {nanos} nanoseconds within a millisecond"
+            )
         number = int.from_bytes(data[:8], "big", signed=True) * 1_000_000 + nanos
         if not -(2**63) <= number < 2**63:
             raise CorruptFileError("a timestamp in the statistics exceeds 64 bits of nanoseconds")

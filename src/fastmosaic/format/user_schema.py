@@ -1,8 +1,8 @@
-"""What users attach to a schema, and the format has no place for: metadata, extension types.
+"""Schema metadata, field metadata and extension types, which the schema block cannot store.
 
-It is kept as an Arrow IPC schema message that has the metadata of the schema, and those fields
-that have metadata or an extension type, on the outside or inside of a list or map. Only an
-extension type says how it is stored; every other type is the one of the file.
+They are stored as an Arrow IPC schema message with the metadata of the schema, and those fields
+that have metadata or an extension type, themselves or inside a list or map. Except for extension
+types, the type of a field is the one that the file stores.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from pyarrow import types as arrow_types
 from ..errors import CorruptFileError, UnsupportedError
 from .types import storage_type
 
-# How Arrow writes an extension type that a reader has not registered.
+# The key under which Arrow stores an extension type that is not registered.
 _EXTENSION_NAME: Final = b"ARROW:extension:name"
 
 Rows = TypeVar("Rows", pa.Table, pa.RecordBatch)
 
 
 def encode(schema: pa.Schema) -> bytes | None:
-    """What is attached to `schema`, whose types the format can store; None if nothing is."""
+    """Encode metadata and extension types of `schema`; return None if there are none."""
     fields = [_kept(field) for field in schema if _has_attached(field)]
     if not fields and not schema.metadata:
         return None
@@ -32,23 +32,23 @@ def encode(schema: pa.Schema) -> bytes | None:
 
 
 def decode(message: bytes) -> Attached:
-    """What a message says; of extension types, those that are registered now."""
+    """Decode a message; extension types that are not registered are ignored."""
     try:
         return Attached(pa.ipc.read_schema(pa.py_buffer(message)))
     except (pa.ArrowException, OSError, ValueError) as error:
-        raise CorruptFileError(f"metadata of the annex: {error}") from error
+        raise CorruptFileError(f"the metadata in the annex is damaged: {error}") from error
 
 
 class Attached:
-    """Metadata and extension types, to be put on what is read of a file."""
+    """Metadata and extension types, to be restored on what is read from a file."""
 
     __slots__ = ("given",)
 
     def __init__(self, given: pa.Schema) -> None:
-        self.given = given  # the fields to which something is attached
+        self.given = given  # only the fields that have metadata or an extension type
 
     def field(self, field: pa.Field) -> pa.Field:
-        """A field of the file as its user gave it."""
+        """Return a field of the file as the user passed it to the writer."""
         index = self.given.get_field_index(field.name)
         if index < 0:
             return field
@@ -59,15 +59,15 @@ class Attached:
         )
 
     def schema(self, schema: pa.Schema) -> pa.Schema:
-        """The columns of `schema` as their user gave them."""
+        """Return `schema` as the user passed it to the writer."""
         if not self.given.names:
             return schema.with_metadata(self.given.metadata)
         return pa.schema(map(self.field, schema), self.given.metadata)
 
     def put_on(self, rows: Rows) -> Rows:
-        """The rows, of columns of the file, as their user gave them."""
+        """Return rows of the file with the types and metadata that the user passed."""
         if not rows.num_columns and rows.num_rows:
-            return rows  # Arrow would forget how many they are
+            return rows  # Arrow would lose the number of rows
         if not self.given.names:
             return rows.replace_schema_metadata(self.given.metadata)
         schema = self.schema(rows.schema)
@@ -79,7 +79,7 @@ class Attached:
 
 
 def agreed(messages: Iterable[bytes | None]) -> Attached | None:
-    """What is attached in all files of a data set; the metadata of the schema are the first's."""
+    """Return what all files of a dataset agree on, with the schema metadata of the first file."""
     first, *others = dict.fromkeys(messages)
     if not others:
         return None if first is None else decode(first)
@@ -125,7 +125,7 @@ def _inside(arrow: pa.DataType) -> list[pa.Field]:
 
 
 def _kept(field: pa.Field) -> pa.Field:
-    """The field with the type of the file, but with extension types."""
+    """Return the field with its stored type, except for extension types."""
     if isinstance(field.type, pa.BaseExtensionType) or _EXTENSION_NAME in (field.metadata or {}):
         return field
     if arrow_types.is_map(field.type):

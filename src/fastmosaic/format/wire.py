@@ -4,7 +4,7 @@
 `zz`   zigzag of a signed 64-bit integer, then LEB128
 `str`  `uv` length, then that many bytes
 
-Everything that comes from a file passes `Cursor` or a kernel that checks first.
+All bytes of a file are read by `Cursor` or by a kernel, and both check bounds.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ crc32c: Final = _crc.crc32c
 
 MAX_VARINT: Final = 2**32 - 1
 MAX_VARINT_BYTES: Final = 5
-# Largest block that is compressed or decompressed: the limit of the reference's main branch.
+# The largest block that is compressed or decompressed: the same limit as in the reference.
 MAX_BLOCK_BYTES: Final = 512 << 20
-# A zstd block of RLE type says 128 KiB in 4 bytes; no frame expands by more than this.
-MAX_EXPANSION: Final = 65536
-# ... but one this large may always be.
+# A zstd block of type RLE encodes 128 KiB in 4 bytes; no frame expands by more than this factor.
+MAX_FRAME_EXPANSION: Final = 65536
+# A block of this size is always allowed.
 MIN_BLOCK_LIMIT: Final = 1 << 20
 
 
@@ -40,7 +40,7 @@ class Compression(IntEnum):
 def put_varint(out: bytearray, value: int) -> None:
     """Append `value` as an unsigned LEB128 integer."""
     if not 0 <= value <= MAX_VARINT:
-        raise UnsupportedError(f"{value} does not fit in the 32 bits that the format has for it")
+        raise UnsupportedError(f"{value} is too large: the format stores this number in 32 bits")
     while value > 0x7F:
         out.append(value & 0x7F | 0x80)
         value >>= 7
@@ -48,27 +48,27 @@ def put_varint(out: bytearray, value: int) -> None:
 
 
 def put_bytes(out: bytearray, data: bytes) -> None:
-    """Append the length of `data`, then `data`."""
+    """Append the length of `data`, followed by `data`."""
     put_varint(out, len(data))
     out += data
 
 
 class Cursor:
-    """Reads values from the front of a buffer that is not trusted."""
+    """Reads values from an untrusted buffer, from front to back."""
 
     __slots__ = ("_data", "base", "pos")
 
     def __init__(self, data: bytes | memoryview | pa.Buffer, base: int = 0) -> None:
         self._data = memoryview(data).cast("B")  # a pyarrow.Buffer has signed bytes
         self.pos = 0
-        self.base = base  # where the buffer starts, for messages
+        self.base = base  # offset of the buffer in the file, for messages
 
     @property
     def remaining(self) -> int:
         return len(self._data) - self.pos
 
     def take(self, size: int) -> memoryview:
-        """The next `size` bytes, without copying them."""
+        """Return the next `size` bytes, without copying them."""
         end = self.pos + size
         if end > len(self._data):
             raise CorruptFileError(
@@ -83,7 +83,7 @@ class Cursor:
         return self.take(1)[0]
 
     def varint(self) -> int:
-        """A LEB128 unsigned 32-bit integer."""
+        """Read an unsigned LEB128 integer of up to 32 bits."""
         value = 0
         for shift in (0, 7, 14, 21, 28):
             byte = self.take(1)[0]
@@ -95,11 +95,11 @@ class Cursor:
         raise CorruptFileError(f"the varint before offset {self.base + self.pos} exceeds 32 bits")
 
     def bytes(self) -> bytes:
-        """A varint length, then that many bytes."""
+        """Read a varint length, then that many bytes."""
         return bytes(self.take(self.varint()))
 
     def text(self) -> str:
-        """A varint length, then that many bytes of UTF-8."""
+        """Read a varint length, then that many bytes of UTF-8."""
         start = self.base + self.pos
         try:
             return self.bytes().decode()
@@ -107,7 +107,7 @@ class Cursor:
             raise CorruptFileError(f"text at offset {start} is not UTF-8") from error
 
 
-# A zstd context is costly to make and not safe to share: each thread keeps its own.
+# A zstd context is expensive to create and not thread-safe: each thread keeps its own.
 _contexts = threading.local()
 
 
@@ -129,13 +129,13 @@ def _decompressor() -> zstandard.ZstdDecompressor:
 
 
 def compress(data: bytes | memoryview, level: int, checksum: bool) -> bytes:
-    """`data` as one zstd frame with its content size in the header."""
+    """Compress `data` to one zstd frame with its content size in the header."""
     _check_block(len(data))
     return _compressor(level, checksum).compress(data)
 
 
 def compress_each(blocks: Sequence[memoryview], level: int, checksum: bool) -> Sequence[Any]:
-    """Each block, none of them empty, as a zstd frame; in one call, without the GIL."""
+    """Compress each block, none of them empty, to a zstd frame, in one call without the GIL."""
     if not blocks:
         return []
     _check_block(max(map(len, blocks)))
@@ -152,24 +152,29 @@ def _check_block(size: int) -> None:
 
 
 def decompress(data: bytes | memoryview, size: int) -> bytes:
-    """The `size` bytes in the zstd frame `data`."""
+    """Decompress the zstd frame `data` to `size` bytes."""
     _check_declared(len(data), size)
     try:
         declared = zstandard.frame_content_size(data)
         if declared not in (-1, size):  # -1: the frame does not say
-            raise CorruptFileError(f"a zstd frame holds {declared} bytes where {size} are declared")
+            raise CorruptFileError(
+                f"a zstd frame contains {declared} bytes, but {size} are declared"
+            )
         result = _decompressor().decompress(data, max_output_size=size, allow_extra_data=False)
     except zstandard.ZstdError as error:
         raise CorruptFileError(f"zstd: {error}") from error
     if len(result) != size:
-        raise CorruptFileError(f"a zstd frame holds {len(result)} bytes where {size} are declared")
+        raise CorruptFileError(
+            f"a zstd frame contains {len(result)} bytes, but {size} are declared"
+        )
     return result
 
 
 def decompress_each(data: memoryview, frames: bytes, sizes: bytes) -> Sequence[Any]:
-    """What is in the zstd frames of `data`; in one call, without the GIL.
+    """Decompress the zstd frames in `data`, in one call without the GIL.
 
-    `frames` has the start and size of each, `sizes` what they hold, in native 64-bit integers.
+    `frames` contains the start and size of each frame, and `sizes` their decompressed sizes, as
+    native 64-bit integers.
     """
     if not sizes:
         return []
@@ -186,8 +191,8 @@ def decompress_each(data: memoryview, frames: bytes, sizes: bytes) -> Sequence[A
 
 
 def _check_declared(frame: int, size: int) -> None:
-    limit = min(max(frame * MAX_EXPANSION, MIN_BLOCK_LIMIT), MAX_BLOCK_BYTES)
+    limit = min(max(frame * MAX_FRAME_EXPANSION, MIN_BLOCK_LIMIT), MAX_BLOCK_BYTES)
     if size > limit:
         raise CorruptFileError(
-            f"a block of {frame} bytes claims to hold {size}, more than the limit of {limit}"
+            f"a block of {frame} bytes declares {size} bytes of content; the limit is {limit}"
         )
