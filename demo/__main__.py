@@ -1,6 +1,6 @@
-"""A 10,000-column table in Mosaic and in Parquet: sizes, and what reading some columns takes.
+"""Compare a table with 10,000 columns in Mosaic and in Parquet: file size, writing, reading.
 
-Then the command line on the file, and the same in Spark, if there is one.
+Then try the command line on the file, and compare both formats in Spark, if it is installed.
 """
 
 from __future__ import annotations
@@ -21,29 +21,30 @@ FOLDER = Path(__file__).parents[1] / "build" / "demo"
 
 
 def tell(console: Console, num_columns: int, num_rows: int, folder: Path) -> pa.Table:
-    """The part without Spark; files and a picture stay in `folder`. The table."""
-    console.rule(f"A table of {num_columns:,} columns")
-    with console.status("make the table") as status:
+    """Run the part without Spark and return the table; files and a chart are written to `folder`."""
+    console.rule(f"A table with {num_columns:,} columns")
+    with console.status("generating the table") as status:
         seconds, table = timed(lambda: _table(num_columns, num_rows))
         console.print(
-            f"{_described(table)}, made in {seconds:.1f} s. Both formats compress with zstd."
+            f"{_described(table)} (generated in {seconds:.1f} s). Both formats are compressed with "
+            "zstd."
         )
         found = compare(table, folder, status.update)
         path = folder / "fastmosaic.png"
-        status.update("draw the picture")
+        status.update("drawing the chart")
         title = (
-            f"{num_columns:,} columns, {num_rows:,} rows: the same table in Mosaic and in Parquet"
+            f"The same table in Mosaic and in Parquet: {num_columns:,} columns, {num_rows:,} rows"
         )
         picture.draw(found, title, path)
     _show(console, found)
-    console.print(f"As a picture: {_relative(path)}\n", soft_wrap=True)
+    console.print(f"The same as a chart: {_relative(path)}\n", soft_wrap=True)
     console.rule("The command line")
     commands.show(console, _relative(found.paths["Mosaic"]))
     return table
 
 
 def _table(num_columns: int, num_rows: int) -> pa.Table:
-    """With names that are easy to type for three of the columns."""
+    """Make the table, with names that are easy to type for three of its columns."""
     table = wide(num_columns - 1, num_rows)
     names = {_repeating(table): "category", table.column_names[9]: "number"}
     return numbered(table.rename_columns([names.get(name, name) for name in table.column_names]))
@@ -53,17 +54,18 @@ def _described(table: pa.Table) -> str:
     texts = sum(map(pa.types.is_string, table.schema.types))
     name_bytes = sum(len(name.encode()) for name in table.column_names) / table.num_columns
     return (
-        f"{table.num_rows:,} rows; {texts:,} columns of text, with few values, with many, or mostly "
-        f"null, and {table.num_columns - texts:,} of integers; names of {name_bytes:.0f} bytes"
+        f"{table.num_rows:,} rows, {texts:,} text columns (few distinct values, many, or mostly "
+        f"null) and {table.num_columns - texts:,} integer columns; the average column name has "
+        f"{name_bytes:.0f} bytes"
     )
 
 
 def _repeating(table: pa.Table) -> str:
-    """The name of a text column with a few values."""
+    """Return the name of a text column with a few distinct values."""
     for name, column in zip(table.column_names, table.columns, strict=True):
         if pa.types.is_string(column.type) and 1 < len(column.unique()) <= 5:
             return name
-    raise ValueError("there is none")
+    raise ValueError("the table has no such column")
 
 
 def _show(console: Console, found: Comparison) -> None:
@@ -83,13 +85,14 @@ def _show(console: Console, found: Comparison) -> None:
         }.items()
     )
     console.print(
-        f"Here Mosaic is {size} than Parquet, and {write} to write. To open the file and {first} is "
-        f"{one}, to {last} is {every}. Each read gave back what was written.\n"
+        f"On this machine, the Mosaic file is {size} than the Parquet file and {write} to write. "
+        f"Opening it and reading {first.removeprefix('read ')} is {one}; reading "
+        f"{last.removeprefix('read ')} columns is {every}. All reads returned the original values.\n"
     )
 
 
 def _relative(path: Path) -> Path:
-    """The path as one would type it here."""
+    """Return the path relative to the current directory."""
     return Path(os.path.relpath(path))
 
 

@@ -1,4 +1,4 @@
-"""The command `fastmosaic` on a file: each is run, and shown with what it prints."""
+"""Run commands on the file of the demo, and show them with their output."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from rich.text import Text
 
 
 def show(console: Console, path: Path) -> None:
-    """What one may ask of the file of the demo, and the answers, as they look in this place."""
+    """Run a few commands on the file at `path`."""
     file = str(path)
     for words in (
         ["schema", file, "--types"],
         ["schema", file, "--grep", "^(row|cat|num)", "--sizes"],
         ["head", file, "-n", "3", "-c", "row_number,category,number"],
-        ["count", file, "--where", "number > 500000 and category is not null"],
+        ["count", file, "--where", "number > 500000"],
     ):
         console.print(Text(f"$ fastmosaic {shlex.join(words)}", "bold"), soft_wrap=True)
-        console.file.flush()  # another process goes on printing
+        console.file.flush()  # the next lines come from another process
         subprocess.run(
             [sys.executable, "-m", "fastmosaic", *words],
             check=True,

@@ -1,4 +1,4 @@
-"""A table in two formats: what the files take, and what reading some of their columns takes."""
+"""Compare a table in two formats: file size, and the time to write it and to read columns."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ WRITE_SECONDS = 1.0
 
 @dataclass
 class Comparison:
-    """By the name of a format: bytes, and the best times in seconds."""
+    """Results by format: bytes, and the best times in seconds."""
 
     paths: dict[str, Path]
     sizes: dict[str, int] = field(default_factory=dict)
     writes: dict[str, float] = field(default_factory=dict)
-    reads: dict[str, dict[str, float]] = field(default_factory=dict)  # by what is read
+    reads: dict[str, dict[str, float]] = field(default_factory=dict)  # by the columns that are read
 
 
 def compare(table: pa.Table, folder: Path, step: Callable[[str], None]) -> Comparison:
-    """Write the table in each format, then read it: by turns, so that noise hits both.
+    """Write the table in each format, then read it, taking turns so that noise affects both.
 
-    What is read is compared with the table. `step` is told what comes next.
+    Values that are read are compared with the table. `step` is called with the name of each step.
     """
     folder.mkdir(parents=True, exist_ok=True)
     found = Comparison({name: folder / f"wide.{name.lower()}" for name in FORMATS})
@@ -49,7 +49,7 @@ def compare(table: pa.Table, folder: Path, step: Callable[[str], None]) -> Compa
 
 
 def _choices(table: pa.Table) -> dict[str, list[str] | None]:
-    """Which columns are read: some, drawn at random, then all."""
+    """Choose the columns to read: some, at random, then all."""
     draw = random.Random(1)
     choices: dict[str, list[str] | None] = {}
     for count in COUNTS:
@@ -65,7 +65,7 @@ def _read(table: pa.Table, columns: list[str] | None, paths: dict[str, Path]) ->
         for name, contender in FORMATS.items():
             path = str(paths[name])
             if turn == 0 and not contender.read(path, columns).equals(expected):
-                raise AssertionError(f"{name} gave another table than was written")
+                raise AssertionError(f"{name} returned a table that differs from the original")
             seconds = best_time(partial(contender.read, path, columns), TURN_SECONDS)
             best[name] = min(best[name], seconds)
     return best

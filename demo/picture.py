@@ -1,4 +1,4 @@
-"""The comparison as a picture."""
+"""Draw the comparison as a chart."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MARKERS = {"Mosaic": "o", "Parquet": "s"}
 
 
 def draw(found: Comparison, title: str, path: Path) -> None:
-    """Sizes and times of writing as bars, times of reading as pairs of points; a PNG."""
+    """Write a PNG: file sizes and write times as bars, read times as pairs of points."""
     import matplotlib as mpl
 
     mpl.use("Agg")
@@ -22,11 +22,9 @@ def draw(found: Comparison, title: str, path: Path) -> None:
 
     canvas, (size, write, read) = plt.subplots(ncols=3, figsize=(11, 3.9), width_ratios=(1, 1, 3.2))
     canvas.set_layout_engine("constrained", w_pad=0.12)
-    _bars(
-        size, {name: count / 1e6 for name, count in found.sizes.items()}, "size of the file", "MB"
-    )
+    _bars(size, {name: count / 1e6 for name, count in found.sizes.items()}, "file size", "MB")
     milliseconds = {name: seconds * 1000 for name, seconds in found.writes.items()}
-    _bars(write, milliseconds, "time to write it", "ms")
+    _bars(write, milliseconds, "time to write", "ms")
     _pairs(read, found.reads)
     canvas.suptitle(title, fontweight="bold")
     canvas.savefig(path, dpi=130)
@@ -34,7 +32,7 @@ def draw(found: Comparison, title: str, path: Path) -> None:
 
 
 def _bars(axis: Any, values: Mapping[str, float], title: str, unit: str) -> None:
-    """From zero, with the figure on top of each."""
+    """Draw bars from zero, with their values on top."""
     drawn = axis.bar(list(values), list(values.values()), color=list(map(COLOURS.get, values)))
     axis.bar_label(drawn, [f"{figure(value)} {unit}" for value in values.values()], padding=2)
     axis.set_title(title, fontsize="medium")
@@ -45,7 +43,7 @@ def _bars(axis: Any, values: Mapping[str, float], title: str, unit: str) -> None
 
 
 def _pairs(axis: Any, reads: Mapping[str, Mapping[str, float]]) -> None:
-    """A line for each read, from one format to the other, on a logarithmic scale."""
+    """Draw a line for each read, from one format to the other, on a logarithmic scale."""
     from matplotlib.ticker import NullFormatter
 
     for place, values in enumerate(reads.values()):
@@ -86,8 +84,8 @@ def _pairs(axis: Any, reads: Mapping[str, Mapping[str, float]]) -> None:
     axis.set_xlim(low_end / 2, high_end * 2)
     axis.set_ylim(len(reads) - 0.5, -0.7)
     axis.set_yticks(range(len(reads)), [what.removeprefix("read ") for what in reads])
-    axis.set_title("time to open it and read some columns", fontsize="medium")
-    axis.set_xlabel("milliseconds, logarithmic scale; less is better")
+    axis.set_title("time to open the file and read columns", fontsize="medium")
+    axis.set_xlabel("milliseconds (logarithmic scale, less is better)")
     axis.xaxis.set_major_formatter(lambda value, _: f"{value:,.10g}")
     axis.xaxis.set_minor_formatter(NullFormatter())
     axis.grid(axis="x", alpha=0.25)

@@ -1,4 +1,4 @@
-"""A 10,000-column Parquet data set converted with Spark, and queried in SQL next to the original."""
+"""Convert a Parquet dataset with 10,000 columns using Spark, and query both formats in SQL."""
 
 from __future__ import annotations
 
@@ -34,26 +34,26 @@ _SCAN = re.compile(r"(File|Batch)Scan .*")
 
 @dataclass(frozen=True)
 class Answer:
-    """What a query gave in one of the formats, and what it took."""
+    """The result of a query in one of the formats, and its cost."""
 
     rows: list[Row]
     seconds: float
     num_bytes: int
-    scan: str  # the line of the plan
+    scan: str  # its line in the query plan
 
 
 def show(console: Console, table: pa.Table) -> None:
-    """All of it, or one line that says why there is no Spark here.
+    """Run the Spark part, or print a sentence that says why Spark is not available.
 
-    The table has the columns `row_number`, `category` and `number`.
+    The table must have the columns `row_number`, `category` and `number`.
     """
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)  # of PySpark, about the version of pandas
         try:
-            with console.status("start Spark"):
+            with console.status("starting Spark"):
                 spark = _start(Path(folder))
         except (ImportError, RuntimeError) as error:
-            console.print(f"Spark's part is left out: {error}", soft_wrap=True)
+            console.print(f"The Spark part was skipped: {error}")
             return
         try:
             _show(console, spark, table, Path(folder))
@@ -80,7 +80,7 @@ def _start(folder: Path) -> SparkSession:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without what Java says as it starts: it writes to the descriptor, and keeps that one."""
+    """Hide what Java prints when it starts: it writes to the file descriptor, not to sys.stderr."""
     kept = os.dup(2)
     with open(os.devnull, "wb") as nothing:
         os.dup2(nothing.fileno(), 2)
@@ -96,13 +96,13 @@ def _show(console: Console, spark: SparkSession, table: pa.Table, folder: Path) 
 
     parquet, mosaic = folder / "parquet", folder / "mosaic"
     size = -(-table.num_rows // NUM_FILES)
-    with console.status(f"write {NUM_FILES} Parquet files"):
+    with console.status(f"writing {NUM_FILES} Parquet files"):
         parquet.mkdir()
         for number in range(NUM_FILES):
             part = table.slice(number * size, size)
             pq.write_table(part, parquet / f"{number}.parquet", compression="zstd")
     report = convert(spark, parquet, mosaic, write_statistics=[ROW_NUMBER], row_group_size=size)
-    console.print(f"Converted with Spark, Parquet to Mosaic: {report}\n", soft_wrap=True)
+    console.print(f"Converted from Parquet to Mosaic with Spark: {report}\n")
 
     read(spark, mosaic).createOrReplaceTempView("mosaic")
     spark.read.parquet(str(parquet)).createOrReplaceTempView("parquet")
@@ -110,12 +110,12 @@ def _show(console: Console, spark: SparkSession, table: pa.Table, folder: Path) 
         "SELECT category, count(*), sum(number)\nFROM {}\n"
         f"WHERE {ROW_NUMBER} >= {size * (NUM_FILES - 1)}\nGROUP BY category ORDER BY category"
     )
-    _show_text(console, query.format("mosaic -- and once more FROM parquet"))
-    with console.status("run the query"):
+    _show_text(console, query.format("mosaic -- and then FROM parquet"))
+    with console.status("running the query"):
         answers = {name: _ask(spark, name, query.format(name.lower())) for name in FORMATS}
     first, *others = (answer.rows for answer in answers.values())
     if any(rows != first for rows in others):
-        raise AssertionError("the formats gave different rows")
+        raise AssertionError("the formats returned different rows")
     console.print(showing.rows(["category", "count(*)", "sum(number)"], _cells(first), right=True))
     _show_costs(console, answers)
 
@@ -126,12 +126,13 @@ def _show_costs(console: Console, answers: dict[str, Answer]) -> None:
         "bytes read": {name: answer.num_bytes / 1e3 for name, answer in answers.items()},
     }
     console.print(showing.bars(console, groups, dict(zip(groups, ("s", "kB"), strict=True))))
-    console.print("What the plans say of their scans:")
+    console.print("The scans in the query plans:")
     for name, answer in answers.items():
         console.print(Padding(_scan_of(name, answer), (0, 2), expand=False))
     console.print(
-        "\nBoth gave the same rows. The bytes of Mosaic are those of the columns: the ends of its files "
-        "were read once, when it was loaded; Spark reads those of Parquet with every query."
+        "\nBoth queries returned the same rows. The bytes of Mosaic are those of the columns only: its "
+        "metadata was read once, when the dataset was loaded. Spark reads the metadata of Parquet "
+        "with every query."
     )
 
 
@@ -161,13 +162,13 @@ def _show_text(console: Console, text: str) -> None:
 
 
 def _bytes_read(spark: SparkSession) -> int:
-    """By all tasks so far, of files that the JVM reads."""
+    """Return the bytes that the JVM has read from files so far."""
     context: Any = spark.sparkContext._jsc.sc()
     context.listenerBus().waitUntilEmpty()
     return int(context.statusStore().executorList(True).head().totalInputBytes())
 
 
 def _scan(df: DataFrame) -> str:
-    """The line of the plan that scans files."""
+    """Return the line of the query plan that scans files."""
     plan: str = df._jdf.queryExecution().executedPlan().toString()
     return next(found[0] for line in plan.splitlines() if (found := _SCAN.search(line)))
