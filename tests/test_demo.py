@@ -68,7 +68,9 @@ def test_the_picture_is_a_png_that_can_be_read(told):
 def test_in_a_pipe_lines_are_plain_and_short(told):
     _, text, _ = told
     assert "\x1b" not in text
-    tables = [line for line in text.splitlines() if not line.startswith(("$", "The same as a chart"))]
+    tables = [
+        line for line in text.splitlines() if not line.startswith(("$", "The same as a chart"))
+    ]
     assert max(map(len, tables)) <= showing.WIDTH
 
 

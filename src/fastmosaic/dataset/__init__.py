@@ -9,7 +9,7 @@ hive         Hive partitions: directories named `key=value` and the columns they
 hive_split   Split batches by the values of partition columns
 open_files   Rows to files: a few open files for partitions, and bounded memory
 plan         Which files and row groups a query reads, and in what portions
-profile      What columns hold, and how they are stored: measured row group by row group, and merged
+profile      Profiles of columns: their content and how they are stored
 tasks        Divide a query among processes: what each reads, and what it needs to know for that
 write        write_dataset: a directory of files that appear together; DatasetWriter: the files alone
 """

@@ -96,21 +96,30 @@ class File:
         return list(accumulate(map(metadata.rows_of, range(metadata.num_row_groups)), initial=0))
 
     def read(
-        self, fits: Fits, groups: Sequence[int], use_threads: bool, rows: Rows | None = None
+        self,
+        fits: Fits,
+        groups: Sequence[int],
+        use_threads: bool,
+        rows: Rows | None = None,
+        source: Source | None = None,
     ) -> list[pa.RecordBatch]:
-        """Read row groups, or the rows of them that `rows` selects, as batches of the dataset."""
+        """Read row groups, or the rows of them that `rows` selects, as batches of the dataset.
+
+        A given `source` of the file stays open.
+        """
         metadata = self.metadata
         fit = fits.of_block(metadata.schema_block)
-        source = self._open()
+        opened = self._open() if source is None else source
         try:
-            if source.size != self._size:
+            if opened.size != self._size:
                 raise OSError(
-                    f"{self.name} has {source.size} bytes, but had {self._size} when the dataset "
+                    f"{self.name} has {opened.size} bytes, but had {self._size} when the dataset "
                     "was opened; open the dataset again"
                 )
-            batches = Scanner(source, metadata).read(fit.positions, fit.source, groups, use_threads)
+            batches = Scanner(opened, metadata).read(fit.positions, fit.source, groups, use_threads)
         finally:
-            self._release(source)
+            if source is None:
+                self._release(opened)
         if rows is not None:
             edges = self.row_edges()
             batches = [

@@ -1,41 +1,52 @@
-"""What columns hold, and how they are stored: measured row group by row group, and merged.
+"""Profiles of columns: their content and how they are stored.
 
-Memory stays bounded: a column keeps its counts, its bounds and a sketch of its values.
+Row groups are measured one by one, and measurements can be merged. Memory stays bounded: a column
+keeps counts, its minimum and maximum, and a sketch of its distinct values.
+
+A call of an Arrow function takes as long as dozens of values. The minimum and maximum of columns
+with few rows are therefore computed for all columns of a type at once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import threading
+from array import array
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 import pyarrow as pa
 
-from ..file.stored import Encoding, StoredColumn, stored_columns
+from ..file.stored import Encoding, stored_columns
 from ..format.schema import SchemaBlock
 from ..schemas.fit import Fits
-from ..storage.source import open_source
+from ..storage.source import Source, open_source
 from .distinct import DistinctSketch, can_hash
 from .files import File
 
-# Up to so many different values are counted exactly.
+# Up to this number, distinct values are counted exactly.
 DISTINCT_EXACT: Final = 255
 
+_ENCODINGS: Final = tuple(map(str, Encoding))
 _SKETCH_SIZE: Final = DISTINCT_EXACT + 1
 _MAX_HELD_BYTES: Final = 64 << 20  # of values that are measured together
-_MAX_HELD_BOUNDS: Final = 16  # before they become one
-_FIGURES: Final = pa.schema(
-    [(name, pa.int64()) for name in ("nulls", "bytes", *Encoding)]
-    + [("hashes", pa.list_(pa.uint64()))]
-)
+_MAX_HELD_BOUNDS: Final = 16  # tables of bounds that are kept before they are merged
+_FEW_ROWS: Final = 64  # of a column, up to which many columns are faster together than one by one
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnProfile:
-    """What is known of a column. Bounds are text; None where there are none.
+    """The profile of a column.
 
-    `distinct` is exact up to `DISTINCT_EXACT` values and an estimate above; None for lists and
-    maps. `bytes` are those of its own pages, and its share of buckets that are compressed as one.
+    column        name
+    type          Arrow type, as text
+    rows, nulls   number of rows, and how many of them are null
+    distinct      number of distinct values: exact up to `DISTINCT_EXACT`, otherwise an estimate;
+                  None for lists and maps
+    min, max      smallest and largest value as text; None if there is none
+    bytes         size of its pages in the files; of a monolithic bucket, its share
+    plain, const, dict, all_null, array_block    number of pages by encoding
     """
 
     column: str
@@ -46,7 +57,7 @@ class ColumnProfile:
     min: str | None
     max: str | None
     bytes: int
-    plain: int  # pages by their encoding
+    plain: int
     const: int
     dict: int
     all_null: int
@@ -54,11 +65,15 @@ class ColumnProfile:
 
 
 class Measures(NamedTuple):
-    """What was measured of some row groups: it can be sent, and merged with others."""
+    """Measurements of some row groups, which can be sent to another process and merged.
+
+    figures   a row for each column: nulls, bytes, pages by encoding, hashes of the sketch
+    bounds    one row, with three lists for each type: numbers of columns, minimum, maximum
+    """
 
     num_rows: int
-    figures: pa.Table  # a row for each column
-    bounds: pa.Table  # a column for each: minimum, maximum
+    figures: pa.Table
+    bounds: pa.Table
 
 
 class Profiler:
@@ -66,153 +81,311 @@ class Profiler:
 
     def __init__(self, schema: pa.Schema, partitions: pa.Schema) -> None:
         self._schema = schema
-        self._columns = [_Column(field) for field in schema]
         self._fits = Fits(schema, partitions)
         self._places: dict[SchemaBlock, dict[int, int]] = {}
         self._num_rows = 0
+        self._nulls = [0] * len(schema)
+        self._bytes = [0] * len(schema)
+        self._pages = {name: [0] * len(schema) for name in _ENCODINGS}
+        self._sketches = [
+            DistinctSketch(_SKETCH_SIZE) if can_hash(type) else None for type in schema.types
+        ]
+        self._bounds = [_Bounds(type, columns) for type, columns in _by_type(schema).items()]
         self._held: list[pa.RecordBatch] = []
         self._held_bytes = 0
 
     def add(self, file: File, group: int, *, use_threads: bool = False) -> None:
-        """Take in a row group."""
+        """Measure a row group; every byte of it is read at most once."""
         places = self._places_in(file.metadata.schema_block)
-        with open_source(file.found.path, file.found.filesystem, size=file.found.size) as source:
-            source.name = file.name
+        inner = open_source(file.found.path, file.found.filesystem, size=file.found.size)
+        inner.name = file.name
+        with _ReadOnce(inner) as source:
+            # First the values: they are read in longer ranges.
+            batches = file.read(self._fits, [group], use_threads, source=source)
             for stored in stored_columns(source, file.metadata, group, places):
-                self._columns[places[stored.position]].add_stored(stored)
-        for batch in file.read(self._fits, [group], use_threads):
-            self._held.append(batch)
-            self._held_bytes += batch.get_total_buffer_size()
+                place = places[stored.position]
+                self._bytes[place] += stored.stored_bytes
+                self._pages[stored.encoding][place] += 1
+        self._held += batches
+        self._held_bytes += sum(batch.get_total_buffer_size() for batch in batches)
         if self._held_bytes >= _MAX_HELD_BYTES:
             self._add_held()
 
     def _places_in(self, block: SchemaBlock) -> dict[int, int]:
-        """Which of the columns a file has, by their positions there."""
+        """Return the columns that a file contains, by their positions in the file."""
         if block not in self._places:
             found = ((block.find(name), place) for place, name in enumerate(self._schema.names))
             self._places[block] = {position: place for position, place in found if position >= 0}
         return self._places[block]
 
     def _add_held(self) -> None:
-        """Measure the values that are held: for each column that has a price, however few."""
+        """Measure the values that are held."""
         table = pa.Table.from_batches(self._held, self._schema)
         self._num_rows += sum(batch.num_rows for batch in self._held)
         self._held, self._held_bytes = [], 0
-        for column, values in zip(self._columns, table.columns, strict=True):
-            column.add_values(values)
+        columns = table.columns
+        for place, (values, sketch) in enumerate(zip(columns, self._sketches, strict=True)):
+            self._nulls[place] += values.null_count
+            if sketch is not None:
+                sketch.add(values)
+        for bounds in self._bounds:
+            bounds.add(columns)
 
     def measures(self) -> Measures:
-        """What was measured of all that was taken in."""
+        """Return the measurements of all row groups."""
         self._add_held()
-        figures = pa.Table.from_pylist([column.figures() for column in self._columns], _FIGURES)
-        extremes = [column.bounds() for column in self._columns]
-        return Measures(
-            self._num_rows,
-            figures,
-            pa.Table.from_arrays(extremes, schema=_bounds_schema(self._schema)),
-        )
-
-
-class _Column:
-    """What was seen of a column."""
-
-    def __init__(self, field: pa.Field) -> None:
-        self._type = field.type
-        self._has_order = can_hash(field.type)
-        self._nulls = 0
-        self._bytes = 0
-        self._pages: dict[str, int] = dict.fromkeys(Encoding, 0)
-        self._sketch = DistinctSketch(_SKETCH_SIZE)
-        self._extremes: list[pa.Array] = []
-
-    def add_stored(self, column: StoredColumn) -> None:
-        self._bytes += column.stored_bytes
-        self._pages[column.encoding] += 1
-
-    def add_values(self, values: pa.ChunkedArray) -> None:
-        """Count nulls, keep the bounds, and add the values to the sketch."""
-        self._nulls += values.null_count
-        if not self._has_order or values.null_count == len(values):
-            return
-        self._sketch.add(values)
-        ordered = _without_nan(values)
-        if len(ordered) > ordered.null_count:
-            self._extremes.append(_min_max(ordered))
-        if len(self._extremes) > _MAX_HELD_BOUNDS:
-            self._extremes = [self.bounds()]
-
-    def figures(self) -> dict[str, object]:
-        hashes = self._sketch.hashes().to_pylist()
-        return {"nulls": self._nulls, "bytes": self._bytes, **self._pages, "hashes": hashes}
-
-    def bounds(self) -> pa.Array:
-        if not self._has_order:
-            return pa.nulls(2)
-        if not self._extremes:
-            return pa.nulls(2, self._type)
-        return _min_max(pa.concat_arrays(self._extremes))
+        hashes = [_NO_HASHES if one is None else one.hashes() for one in self._sketches]
+        figures: dict[str, pa.Array] = {
+            "nulls": _integers(self._nulls),
+            "bytes": _integers(self._bytes),
+            **{name: _integers(counts) for name, counts in self._pages.items()},
+            "hashes": _lists(hashes),
+        }
+        bounds = {
+            f"{name} {number}": _lists([column.combine_chunks()])
+            for number, one in enumerate(self._bounds)
+            for name, column in zip(_BOUNDS, one.merged().columns, strict=True)
+        }
+        return Measures(self._num_rows, pa.table(figures), pa.table(bounds))
 
 
 def conclude(schema: pa.Schema, parts: Sequence[Measures]) -> tuple[ColumnProfile, ...]:
-    """The profile of each column, by all that was measured."""
-    figures = [part.figures.to_pylist() for part in parts]
+    """Return the profile of each column, from the measurements of all `parts`."""
     num_rows = sum(part.num_rows for part in parts)
+    sums = {
+        name: [sum(counts) for counts in zip(*(_listed(one, name) for one in parts), strict=True)]
+        for name in ("nulls", "bytes", *_ENCODINGS)
+    }
+    lows, highs = _bounds_as_text(schema, parts)
     profiles = []
-    for index, field in enumerate(schema):
-        own = [one[index] for one in figures]
-        sketch = DistinctSketch(_SKETCH_SIZE)
-        for one in own:
-            sketch.merge(pa.array(one["hashes"], pa.uint64()))
-        nulls = sum(one["nulls"] for one in own)
-        is_nested = pa.types.is_nested(field.type)
-        # An estimate may be too large; there are not more different values than values.
-        distinct = min(sketch.estimate(), num_rows - nulls)
-        low, high = None, None
-        if not is_nested:
-            low, high = _texts([part.bounds.column(index) for part in parts])
+    for place, (field, distinct) in enumerate(zip(schema, _num_distinct(parts), strict=True)):
+        nulls = sums["nulls"][place]
         profiles.append(
             ColumnProfile(
                 column=field.name,
                 type=str(field.type),
                 rows=num_rows,
                 nulls=nulls,
-                distinct=None if is_nested else distinct,
-                min=low,
-                max=high,
-                bytes=sum(one["bytes"] for one in own),
-                **{str(name): sum(one[name] for one in own) for name in Encoding},
+                # An estimate may be too large, but there are at most as many as values.
+                distinct=min(distinct, num_rows - nulls) if can_hash(field.type) else None,
+                min=lows[place],
+                max=highs[place],
+                bytes=sums["bytes"][place],
+                **{name: sums[name][place] for name in _ENCODINGS},
             )
         )
     return tuple(profiles)
 
 
+def _listed(part: Measures, name: str) -> list[int]:
+    values: list[int] = part.figures.column(name).to_pylist()
+    return values
+
+
+# ---- distinct values
+
+
+_NO_HASHES: Final = pa.nulls(0, pa.uint64())
+
+
+def _lists(arrays: Sequence[pa.Array]) -> pa.Array:
+    """Return an array with a list for each of the arrays, which have one type."""
+    ends = [0]
+    for one in arrays:
+        ends.append(ends[-1] + len(one))
+    values = pa.concat_arrays(arrays) if arrays else _NO_HASHES
+    return pa.LargeListArray.from_arrays(_integers(ends), values)
+
+
+def _integers(values: Iterable[int]) -> pa.Array:
+    """Return an int64 array. Unlike `pa.array`, this does not import pandas if it is installed."""
+    data = array("q", values)
+    return pa.Array.from_buffers(pa.int64(), len(data), [None, pa.py_buffer(data)])
+
+
+def _num_distinct(parts: Sequence[Measures]) -> list[int]:
+    """Return the number of distinct values of each column."""
+    hashes = [part.figures.column("hashes").combine_chunks() for part in parts]
+    if len(hashes) == 1:  # the usual case needs no sketches unless they are full
+        lengths = hashes[0].value_lengths().to_pylist()
+    else:
+        lengths = [_SKETCH_SIZE] * (len(hashes[0]) if hashes else 0)
+    found = []
+    for place, length in enumerate(lengths):
+        if length < _SKETCH_SIZE:
+            found.append(length)
+            continue
+        sketch = DistinctSketch(_SKETCH_SIZE)
+        for lists in hashes:
+            sketch.merge(lists[place].values)
+        found.append(sketch.estimate())
+    return found
+
+
+# ---- bounds
+
+
+_BOUNDS: Final = ("column", "min", "max")
+
+
+def _by_type(schema: pa.Schema) -> dict[pa.DataType, list[int]]:
+    """Return the numbers of the columns that have an order, by type."""
+    found: dict[pa.DataType, list[int]] = {}
+    for place, type in enumerate(schema.types):
+        if can_hash(type):
+            found.setdefault(type, []).append(place)
+    return found
+
+
+class _Bounds:
+    """Minimum and maximum of the columns of a type."""
+
+    def __init__(self, type: pa.DataType, columns: Sequence[int]) -> None:
+        self._type = type
+        self._columns = _integers(columns)
+        self._places = columns
+        self._tables: list[pa.Table] = []
+
+    def add(self, columns: Sequence[pa.ChunkedArray]) -> None:
+        """Add values of all columns of the table."""
+        own = [columns[place] for place in self._places]
+        add = self._add_together if len(own[0]) <= _FEW_ROWS else self._add_each
+        self._tables.append(add(own))
+        if len(self._tables) > _MAX_HELD_BOUNDS:
+            self._tables = [self.merged()]
+
+    def _add_together(self, columns: Sequence[pa.ChunkedArray]) -> pa.Table:
+        import pyarrow.compute as pc
+
+        chunks = [chunk for column in columns for chunk in column.chunks]
+        values = pa.concat_arrays(chunks) if chunks else pa.nulls(0, self._type)
+        num_rows = len(columns[0])
+        ends = _integers(range(0, len(values) + 1, num_rows) if num_rows else [0])
+        rows = pc.list_parent_indices(pa.LargeListArray.from_arrays(ends, values))
+        return _merged(_bounds_table(self._columns.take(rows), values, values))
+
+    def _add_each(self, columns: Sequence[pa.ChunkedArray]) -> pa.Table:
+        import pyarrow.compute as pc
+
+        found = [pc.min_max(_without_nan(column)) for column in columns]
+        lows, highs = (
+            pa.concat_arrays([pa.repeat(one[name], 1) for one in found]) for name in ("min", "max")
+        )
+        return _bounds_table(self._columns, lows, highs)
+
+    def merged(self) -> pa.Table:
+        """Return the numbers of columns, their minimum and their maximum."""
+        if not self._tables:
+            empty = pa.nulls(0, self._type)
+            return _bounds_table(self._columns[:0], empty, empty)
+        return (
+            self._tables[0] if len(self._tables) == 1 else _merged(pa.concat_tables(self._tables))
+        )
+
+
+def _bounds_table(columns: pa.Array, lows: pa.Array, highs: pa.Array) -> pa.Table:
+    return pa.Table.from_arrays([columns, lows, highs], list(_BOUNDS))
+
+
+def _merged(bounds: pa.Table) -> pa.Table:
+    """Merge the rows of each column; there is none for a column of nulls and NaN only."""
+    lows = _firsts(bounds.column("column"), bounds.column("min"), "ascending")
+    highs = _firsts(bounds.column("column"), bounds.column("max"), "descending")
+    return _bounds_table(lows.column("column"), lows.column("value"), highs.column("value"))
+
+
+def _firsts(columns: pa.ChunkedArray, values: pa.ChunkedArray, order: str) -> pa.Table:
+    """Return the first value of each column, in the given order."""
+    import pyarrow.compute as pc
+
+    # Sorting takes only functions that are loaded already; Table.group_by loads pyarrow.dataset.
+    table = pa.Table.from_arrays([columns, _without_nan(values)], ["column", "value"])
+    table = table.filter(table.column("value").is_valid()).combine_chunks()
+    keys = [("column", "ascending"), ("value", order)]
+    table = table.take(pc.sort_indices(table, sort_keys=keys))
+    numbers = table.column("column").combine_chunks()
+    before = pa.concat_arrays([_integers([-1]), numbers])[: len(numbers)]
+    return table.filter(pc.not_equal(numbers, before))
+
+
 def _without_nan(values: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Replace NaN by null."""
+    if not pa.types.is_floating(values.type):
+        return values
     import pyarrow.compute as pc
 
-    is_float = pa.types.is_floating(values.type)
-    return values.filter(pc.invert(pc.is_nan(values))) if is_float else values
+    return pc.if_else(pc.is_nan(values), pa.nulls(1, values.type)[0], values)
 
 
-def _min_max(values: pa.Array) -> pa.Array:
-    """Minimum and maximum, one after the other."""
-    import pyarrow.compute as pc
+def _bounds_as_text(
+    schema: pa.Schema, parts: Sequence[Measures]
+) -> tuple[list[str | None], list[str | None]]:
+    """Return the minimum and the maximum of each column as text."""
+    lows: list[str | None] = [None] * len(schema)
+    highs: list[str | None] = [None] * len(schema)
+    for number in range(len(_by_type(schema))):
+        lists = [
+            [part.bounds.column(f"{name} {number}").combine_chunks().values for name in _BOUNDS]
+            for part in parts
+        ]
+        tables = [_bounds_table(*arrays) for arrays in lists]
+        if not tables:
+            continue
+        bounds = tables[0] if len(tables) == 1 else _merged(pa.concat_tables(tables))
+        bounds = bounds.filter(bounds.column("min").is_valid())
+        places = bounds.column("column").to_pylist()
+        for name, found in (("min", lows), ("max", highs)):
+            values = bounds.column(name).combine_chunks()
+            for place, text in zip(places, texts(values), strict=True):
+                found[place] = text
+    return lows, highs
 
-    extremes = pc.min_max(values)
-    return pa.array([extremes["min"], extremes["max"]], values.type)
+
+# ---- reading
 
 
-def _texts(bounds: Sequence[pa.ChunkedArray]) -> tuple[str | None, str | None]:
-    """Minimum and maximum of all as text."""
-    values = pa.chunked_array([chunk for one in bounds for chunk in one.chunks])
-    values = values.drop_null() if bounds else values
-    if not len(values):
-        return None, None
-    low, high = texts(_min_max(values))
-    return low, high
+class _ReadOnce(Source):
+    """A source that keeps what was read from it, and reads no byte twice."""
+
+    def __init__(self, inner: Source) -> None:
+        super().__init__(
+            inner.name, inner.size, is_local=inner.is_local, read=inner.read_at, close=inner.close
+        )
+        self._inner = inner
+        self._lock = threading.Lock()
+        self._starts: list[int] = []  # of `_buffers`, sorted
+        self._buffers: list[pa.Buffer] = []
+
+    def read_at(self, offset: int, length: int) -> pa.Buffer:
+        parts = []
+        end = offset + length
+        while offset < end:
+            parts.append(self._part(offset, end - offset))
+            offset += parts[-1].size
+        return parts[0] if len(parts) == 1 else pa.py_buffer(b"".join(parts))
+
+    def _part(self, offset: int, length: int) -> pa.Buffer:
+        """Return the first bytes of a range: as many as are kept, or as are not."""
+        with self._lock:
+            at = bisect_right(self._starts, offset)
+            if at and offset < self._starts[at - 1] + self._buffers[at - 1].size:
+                buffer, start = self._buffers[at - 1], offset - self._starts[at - 1]
+                return buffer.slice(start, min(length, buffer.size - start))
+            if at < len(self._starts):
+                length = min(length, self._starts[at] - offset)
+        buffer = self._inner.read_at(offset, length)
+        with self._lock:
+            at = bisect_right(self._starts, offset)
+            self._starts.insert(at, offset)
+            self._buffers.insert(at, buffer)
+        return buffer
+
+
+# ---- text
 
 
 def texts(values: pa.Array) -> list[str]:
-    """Values that are not null as text; binary ones in hex."""
+    """Convert values, none of which is null, to text; binary ones to hexadecimal digits."""
     if pa.types.is_binary(values.type):
         return [value.hex() for value in values.to_pylist()]
     try:
@@ -220,24 +393,7 @@ def texts(values: pa.Array) -> list[str]:
     except pa.ArrowInvalid:
         if not pa.types.is_timestamp(values.type):
             raise
-        # The time zone is none that is known here: as UTC.
+        # The time zone is unknown here: print UTC.
         naive = values.view(pa.timestamp(values.type.unit))
         found = [f"{text}Z" for text in naive.cast(pa.string()).to_pylist()]
     return found
-
-
-def from_text(text: str | None, arrow: pa.DataType) -> bool | int | float | str | None:
-    """A number or truth value by its text; other values stay text."""
-    if text is None:
-        return None
-    if pa.types.is_integer(arrow):
-        return int(text)
-    if pa.types.is_floating(arrow):
-        return float(text)
-    return text == "true" if pa.types.is_boolean(arrow) else text
-
-
-def _bounds_schema(schema: pa.Schema) -> pa.Schema:
-    return pa.schema(
-        [(f.name, pa.null() if pa.types.is_nested(f.type) else f.type) for f in schema]
-    )

@@ -34,6 +34,7 @@ _SORTS: Final[dict[str, Callable[[ColumnProfile], Any]]] = {
     "nulls": lambda one: -one.nulls,
     "distinct": lambda one: 1 if one.distinct is None else -one.distinct,
 }
+_ENCODINGS: Final = tuple(map(str, Encoding))
 _MAX_BOUND: Final = 20  # characters of a minimum or maximum on a terminal
 
 
@@ -134,7 +135,7 @@ def _measured(console: Console, files: FileSet, schema: pa.Schema) -> list[Colum
 
 def _pages(one: ColumnProfile) -> dict[str, int]:
     """Count the pages by encoding."""
-    return {str(name): count for name in Encoding if (count := getattr(one, name))}
+    return {name: count for name in _ENCODINGS if (count := getattr(one, name))}
 
 
 def _encodings(one: ColumnProfile) -> str:
@@ -151,7 +152,7 @@ def _distinct(console: Console, number: int | None) -> str:
 
 def _to_dict(one: ColumnProfile, arrow: pa.DataType) -> dict[str, Any]:
     values = asdict(one)
-    for name in Encoding:
+    for name in _ENCODINGS:
         del values[name]
     values["min"], values["max"] = (parsed(text, arrow) for text in (one.min, one.max))
     values["is_estimate"] = one.distinct is not None and one.distinct > DISTINCT_EXACT

@@ -42,8 +42,8 @@ def aligned(
     for row in rows:
         parts = []
         for head, text, wide in zip(heads, row, widths, strict=True):
-            blank = " " * (wide - width(text))
-            parts.append(blank + text if head.right else text + blank)
+            num_chars = wide - width(text) + len(text)
+            parts.append(text.rjust(num_chars) if head.right else text.ljust(num_chars))
         yield _GAP.join(parts).rstrip()
 
 

@@ -136,6 +136,8 @@ class Console:
 
     def cell(self, value: Any) -> str:
         """Format a value; numbers get thousands separators on a terminal only."""
+        if isinstance(value, str):
+            return printable(value)
         if value is None:
             return ""
         if isinstance(value, bool):
