@@ -97,7 +97,7 @@ class TaskOutput:
                 self.schema,
                 prefix=f"{staging.prefix}-{name}",
                 use_threads=False,
-                **self.options.of_files(),
+                **self.options.of_dataset(),
             ) as writer:
                 for batch in batches:
                     writer.write_batch(self._fit(batch))

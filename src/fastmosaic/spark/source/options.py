@@ -10,9 +10,17 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
+from ...file.options import (
+    OPTIONS,
+    parse_boolean,
+    parse_integer,
+    parse_names,
+    parse_size,
+    unknown_option,
+)
 from ...storage.location import URI
 from ...storage.staging import EXISTING
 
@@ -24,49 +32,29 @@ PATH: Final = "path"
 PATHS: Final = "paths"
 SPARK_OPTIONS: Final = frozenset({PATH, PATHS, "checkpointlocation"})
 
-Options = TypeVar("Options")
+Value = TypeVar("Value")
 
 
 # ---- parsing strings
 
 
-def _names(text: str) -> list[str]:
-    if not text.lstrip().startswith("["):
-        return [name.strip() for name in text.split(",") if name.strip()]
-    names = json.loads(text)
-    if not all(isinstance(name, str) for name in names):
-        raise ValueError("expected a list of strings")
-    return list(names)
+def _positive(parse: Callable[[str], int]) -> Callable[[str], int]:
+    def parse_positive(text: str) -> int:
+        number = parse(text)
+        if number < 1:
+            raise ValueError("must be at least 1")
+        return number
+
+    return parse_positive
 
 
-def _boolean(text: str) -> bool:
-    truth = {"true": True, "false": False}
-    if text.lower() not in truth:
-        raise ValueError("expected true or false")
-    return truth[text.lower()]
+def _word(**values: Value) -> Callable[[str], Value]:
+    def parse_word(text: str) -> Value:
+        if text.lower() not in values:
+            raise ValueError(f"expected one of {', '.join(values)}")
+        return values[text.lower()]
 
-
-def _boolean_or_names(text: str) -> bool | list[str]:
-    return _boolean(text) if text.lower() in ("true", "false") else _names(text)
-
-
-def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise ValueError("must be at least 1")
-    return number
-
-
-def _partitioning(text: str) -> str | None:
-    if text.lower() not in ("hive", "none"):
-        raise ValueError("expected hive or none")
-    return None if text.lower() == "none" else "hive"
-
-
-def _existing(text: str) -> str:
-    if text not in (*EXISTING, "ignore"):
-        raise ValueError(f"expected one of {', '.join((*EXISTING, 'ignore'))}")
-    return text
+    return parse_word
 
 
 def _filters(text: str) -> list[Any]:
@@ -135,92 +123,77 @@ class SaveOptions:
     max_rows_per_file: int | None = None
     max_bytes_per_file: int | None = None
     max_open_files: int | None = None
-    compression: str | None = None
-    compression_level: int | None = None
-    checksum: bool | None = None
-    annex: bool | None = None
-    write_statistics: bool | list[str] | None = None
-    use_dictionary: bool | list[str] | None = None
-    row_group_size: int | None = None
-    row_group_bytes: int | None = None
-    num_buckets: int | None = None
-    page_size_threshold: int | None = None
-    max_dict_entries: int | None = None
-    max_dict_total_bytes: int | None = None
-    array_layout: str | None = None
+    of_writer: Mapping[str, Any] = field(default_factory=dict)
 
-    def of_files(self) -> dict[str, Any]:
+    def of_dataset(self) -> dict[str, Any]:
         """Return the options that were given, as arguments of `write_dataset`."""
-        ours = ("existing", "partition_by", "staging")
-        given = {
-            one.name: value
-            for one in fields(self)
-            if one.name not in ours and (value := getattr(self, one.name)) is not None
+        limits = {
+            "max_rows_per_file": self.max_rows_per_file,
+            "max_bytes_per_file": self.max_bytes_per_file,
+            "max_open_files": self.max_open_files,
         }
-        return {"partitioning": self.partition_by, **given}
+        given = {name: value for name, value in limits.items() if value is not None}
+        return {"partitioning": self.partition_by, **given, **self.of_writer}
 
 
-_READERS: Final[Mapping[str, Callable[[str], Any]]] = {
-    "columns": _names,
+# How the string of each option is parsed.
+_LOAD: Final[Mapping[str, Callable[[str], Any]]] = {
+    "columns": parse_names,
     "filters": _filters,
-    "partitioning": _partitioning,
-    "unify": _boolean,
-    "skip_corrupt": _boolean,
-    "max_split_bytes": _positive,
-    "pushdown": _boolean,
-    "max_files_per_trigger": _positive,
-    "existing": _existing,
-    "partition_by": _names,
-    "staging": _boolean,
-    "max_rows_per_file": _positive,
-    "max_bytes_per_file": _positive,
-    "max_open_files": _positive,
-    "compression": str,
-    "compression_level": int,
-    "checksum": _boolean,
-    "annex": _boolean,
-    "write_statistics": _boolean_or_names,
-    "use_dictionary": _boolean_or_names,
-    "row_group_size": _positive,
-    "row_group_bytes": int,
-    "num_buckets": _positive,
-    "page_size_threshold": int,
-    "max_dict_entries": int,
-    "max_dict_total_bytes": int,
-    "array_layout": str,
+    "partitioning": _word(hive="hive", none=None),
+    "unify": parse_boolean,
+    "skip_corrupt": parse_boolean,
+    "max_split_bytes": _positive(parse_size),
+    "pushdown": parse_boolean,
+    "max_files_per_trigger": _positive(parse_integer),
+}
+_SAVE: Final[Mapping[str, Callable[[str], Any]]] = {
+    "existing": _word(**{word: word for word in (*EXISTING, "ignore")}),
+    "partition_by": parse_names,
+    "staging": parse_boolean,
+    "max_rows_per_file": _positive(parse_integer),
+    "max_bytes_per_file": _positive(parse_size),
+    "max_open_files": _positive(parse_integer),
+}
+# Spark runs a task on each core, so tasks encode without threads.
+_WRITER: Final[Mapping[str, Callable[[str], Any]]] = {
+    name: option.parse for name, option in OPTIONS.items() if name != "use_threads"
 }
 
 
 def check_names(options: Mapping[str, str]) -> None:
     """Raise if an option is known neither for reading nor for writing."""
-    known = {**_by_folded(LoadOptions), **_by_folded(SaveOptions)}
+    known = _by_folded(_LOAD, _SAVE, _WRITER)
     for name in options:
         if _folded(name) not in known and name.lower() not in SPARK_OPTIONS:
-            raise ValueError(_unknown(name, known))
+            raise ValueError(unknown_option(name, known.values()))
 
 
 def load_options(options: Mapping[str, str]) -> LoadOptions:
-    return _parse(LoadOptions, options, "reading", _by_folded(SaveOptions))
+    """Parse the options of `spark.read.format("mosaic")`."""
+    return LoadOptions(**_parse(_LOAD, options, "reading"))
 
 
 def save_options(options: Mapping[str, str]) -> SaveOptions:
-    return _parse(SaveOptions, options, "writing", _by_folded(LoadOptions))
+    """Parse the options of `df.write.format("mosaic")`."""
+    values = _parse({**_SAVE, **_WRITER}, options, "writing")
+    of_writer = {name: values.pop(name) for name in list(values) if name in _WRITER}
+    return SaveOptions(**values, of_writer=of_writer)
 
 
 def as_texts(options: Mapping[str, Any]) -> dict[str, str]:
-    """Convert options of `SaveOptions` to strings for Spark; None means not given."""
-    known = _by_folded(SaveOptions)
+    """Convert options for writing to strings for Spark. None means not given."""
     texts = {}
     for name, value in options.items():
-        if _folded(name) not in known:
-            raise TypeError(_unknown(name, known))
-        if value is None:
-            if name == "compression":
-                texts[name] = "none"
-        elif isinstance(value, str):
-            texts[name] = json.dumps([value]) if name == "partition_by" else value
-        else:
-            texts[name] = json.dumps(value if isinstance(value, bool | int) else list(value))
+        if name in _WRITER:
+            if value is not None or name == "compression":
+                texts[name] = OPTIONS[name].to_text(value)
+        elif name not in _SAVE:
+            raise TypeError(unknown_option(name, (*_SAVE, *_WRITER)))
+        elif value is not None:
+            if name == "partition_by":
+                value = [value] if isinstance(value, str) else list(value)
+            texts[name] = value if isinstance(value, str) else json.dumps(value)
     return texts
 
 
@@ -241,36 +214,25 @@ def _folded(name: str) -> str:
     return name.replace("_", "").lower()
 
 
-def _by_folded(kind: type) -> dict[str, str]:
-    return {_folded(one.name): one.name for one in fields(kind)}
-
-
-def _unknown(name: str, known: Mapping[str, str]) -> str:
-    import difflib
-
-    close = difflib.get_close_matches(_folded(name), known, n=1)
-    hint = (
-        f"; did you mean {known[close[0]]!r}?"
-        if close
-        else f"; known options: {', '.join(known.values())}"
-    )
-    return f"unknown option {name!r}{hint}"
+def _by_folded(*tables: Mapping[str, Any]) -> dict[str, str]:
+    return {_folded(name): name for table in tables for name in table}
 
 
 def _parse(
-    kind: type[Options], options: Mapping[str, str], purpose: str, others: Mapping[str, str]
-) -> Options:
-    known = _by_folded(kind)
+    parsers: Mapping[str, Callable[[str], Any]], options: Mapping[str, str], purpose: str
+) -> dict[str, Any]:
+    known = _by_folded(parsers)
+    others = _by_folded(_LOAD, _SAVE, _WRITER)
     values = {}
     for given, text in options.items():
         name = known.get(_folded(given))
         if name is not None:
             try:
-                values[name] = _READERS[name](text)
+                values[name] = parsers[name](text)
             except (ValueError, TypeError, IndexError) as error:
                 raise ValueError(f"option {name}={text!r}: {error}") from None
         elif _folded(given) in others:
             raise ValueError(f"option {others[_folded(given)]!r} is not an option for {purpose}")
         elif given.lower() not in SPARK_OPTIONS:
-            raise ValueError(_unknown(given, known))
-    return kind(**values)
+            raise ValueError(unknown_option(given, known.values()))
+    return values
