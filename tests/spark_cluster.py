@@ -1,9 +1,7 @@
 """A Spark cluster on loopback: a master, two workers and a driver, each a process of its own.
 
-Cluster     starts and stops them, and turns a worker's host off
-Driver      runs functions of test modules, one after another
-Obstacle    something that the tasks of a job meet at one point, which the test controls
-Obstructed  the local files, with an obstacle before one of them
+Cluster  starts and stops them, and turns a worker's host off
+Driver   runs functions of test modules, one after another
 
 Processes that belong to a cluster are known by a variable of their environment, which all that
 they start inherit. They die with the process that started the cluster, however that ends.
@@ -11,7 +9,6 @@ they start inherit. They die with the process that started the cluster, however 
 
 from __future__ import annotations
 
-import errno
 import importlib
 import json
 import os
@@ -19,23 +16,18 @@ import re
 import signal
 import subprocess
 import sys
-import time
 import traceback
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
 from typing import Any, TypeVar
 
-from fsspec.implementations.local import LocalFileSystem
+from spark_faults import wait_for
 
 MASTER = "127.0.0.1"
 HOSTS = ("127.0.0.2", "127.0.0.3")  # Spark has speculative tasks run on another host
-LIMIT = 180.0  # seconds, for a machine that is busy with other things
-
-LOOKING = "fastmosaic inspect"  # the job before that of `convert`
 
 _OF_CLUSTER = "FASTMOSAIC_TEST_CLUSTER"
 _OF_HOST = "SPARK_LOCAL_IP"
@@ -58,16 +50,6 @@ _CONF = {
 }
 
 Value = TypeVar("Value")
-
-
-def wait_for(what: str, condition: Callable[[], Value | None]) -> Value:
-    """What `condition` returns, as soon as that is true."""
-    end = time.monotonic() + LIMIT
-    while not (value := condition()):
-        if time.monotonic() > end:
-            raise TimeoutError(f"waited {LIMIT:.0f} s for {what}")
-        time.sleep(0.02)
-    return value
 
 
 class Cluster:
@@ -327,62 +309,6 @@ def _serve(address: str, directory: str, conf: dict[str, str]) -> None:
         aside = Path(directory, f".{number}")
         aside.write_text(json.dumps(outcome))
         aside.rename(Path(directory, f"{number}.json"))
-
-
-# ---- what happens in tasks
-
-
-@dataclass(frozen=True)
-class Obstacle:
-    """What attempts at a task meet: each leaves a file in a directory, and goes by the kind.
-
-    all     wait until the test opens it
-    first   only the first attempt waits; others pass once it is there
-    fails   the first two attempts fail
-    """
-
-    directory: str
-    kind: str
-
-    def meet(self) -> None:
-        from pyspark import TaskContext
-
-        context = TaskContext.get()
-        if context is None or context.getLocalProperty("spark.job.description") == LOOKING:
-            return
-        attempt = context.attemptNumber()
-        Path(self.directory, f"{attempt}-{os.getpid()}").touch()
-        if self.kind == "fails":
-            if attempt < 2:
-                raise OSError(errno.EIO, f"attempt {attempt} fails")
-        elif self.kind == "all" or attempt == 0:
-            wait_for("the test", Path(self.directory, "open").exists)
-        else:
-            wait_for("the first attempt", lambda: self.arrivals()[0][0] == 0)
-
-    def open(self) -> None:
-        Path(self.directory, "open").touch()
-
-    def arrivals(self) -> list[tuple[int, int]]:
-        """The number of the attempt and the process, for each that came so far."""
-        names = [name.split("-") for name in os.listdir(self.directory) if name != "open"]
-        return sorted((int(attempt), int(pid)) for attempt, pid in names)
-
-
-class Obstructed(LocalFileSystem):
-    """The local files, for tasks with an obstacle before those of one name."""
-
-    protocol = "obstructed"
-
-    def __init__(self, name: str, directory: str, kind: str, **options: Any) -> None:
-        super().__init__(**options)
-        self._name = name
-        self._obstacle = Obstacle(directory, kind)
-
-    def _open(self, path: str, mode: str = "rb", **options: Any) -> Any:
-        if os.path.basename(path) == self._name:
-            self._obstacle.meet()
-        return super()._open(path, mode, **options)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,6 @@
-"""The Spark session that the tests share. A test module asks for it by
+"""The Spark session that all tests share, in one process of pytest-xdist.
+
+A test module that uses the fixture `spark` has the line
 
 pytest_plugins = ["spark_session"]
 """
@@ -15,7 +17,8 @@ import pytest
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-SOURCE = Path(__file__).parent.parent / "src"
+TESTS = Path(__file__).parent
+SOURCE = TESTS.parent / "src"
 
 CONF = {
     "spark.driver.memory": "1g",
@@ -32,12 +35,24 @@ CONF = {
 }
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the tests that use the session into one group, so that only one process starts it."""
+    for item in items:
+        if not isinstance(item, pytest.Function):
+            continue
+        # Tests of documentation ask for the session while they run; their names tell.
+        is_page = item.module.__name__.endswith("test_docs") and "spark" in item.name
+        if "spark" in item.fixturenames or is_page:
+            item.add_marker(pytest.mark.xdist_group("spark"))
+
+
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """A session on two cores that tries tasks three times; its files are in a temporary directory."""
     from fastmosaic.spark.sessions import session
 
-    paths = [str(SOURCE), *filter(None, [os.environ.get("PYTHONPATH")])]
+    paths = [str(SOURCE), str(TESTS), *filter(None, [os.environ.get("PYTHONPATH")])]
     os.environ["PYTHONPATH"] = os.pathsep.join(paths)  # the workers' too
     directory = tmp_path_factory.mktemp("spark")
     conf = {

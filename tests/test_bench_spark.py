@@ -58,7 +58,7 @@ def test_every_contest_is_run(spark: SparkSession, tmp_path: Path) -> None:
     for title in list(results)[:5]:
         assert tuple(results[title]) == CONTENDERS
     assert [len(times) for times in list(results.values())[5:]] == [3, 3]
-    assert all(0 < seconds < 60 for times in results.values() for seconds in times.values())
+    assert all(seconds > 0 for times in results.values() for seconds in times.values())
     assert len(bench.targets(results, PLAN)) == 3
 
     page = bench.markdown(results, PLAN, bench.about(spark), bench.sizes(tmp_path))
@@ -97,6 +97,7 @@ def test_targets_are_judged() -> None:
     assert f"| load | {PARQUET} | 1.00 | 1.00 |" in page
 
 
+@pytest.mark.exhaustive
 def test_a_cold_time_is_of_a_new_session(tmp_path: Path) -> None:
     bench.write_data(PLAN, tmp_path)
     table = bench.table_of(PLAN)

@@ -9,7 +9,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from spark_cluster import Cluster, Obstacle, Obstructed, listening, open_files, wait_for
+from spark_cluster import Cluster, listening, open_files
+from spark_faults import Obstacle, Obstructed, wait_for
 
 import fastmosaic as fm
 
@@ -175,12 +176,12 @@ def check_rows(path, ids):
 # ---- a host dies
 
 
+@pytest.mark.exhaustive
 def test_convert_survives_a_host(cluster, obstacle, parquet, out):
     driver, wall = cluster.driver(), obstacle("all")
     driver.start(convert, str(parquet), str(out / "t"), arguments(wall))
     ((_, pid),) = driver.wait_for("a task", wall.arrivals)
     assert not (out / "t").exists()
-    assert all(address.is_loopback for address in listening(cluster.pids()))
     host = cluster.host_of(pid)
     cluster.turn_off(host)
     assert not cluster.pids(host)
@@ -191,6 +192,7 @@ def test_convert_survives_a_host(cluster, obstacle, parquet, out):
     assert len(wall.arrivals()) == 2  # it was done again
 
 
+@pytest.mark.exhaustive
 def test_query_survives_a_host(cluster, obstacle, tmp_path):
     path = tmp_path / "mosaic"
     path.mkdir()
@@ -215,6 +217,7 @@ def test_query_survives_a_host(cluster, obstacle, tmp_path):
     assert len(wall.arrivals()) == 2
 
 
+@pytest.mark.exhaustive
 def test_write_survives_a_host(cluster, obstacle, out):
     driver, wall = cluster.driver(), obstacle("all")
     driver.start(write, str(out / "t"), "error", arguments(wall))
@@ -250,6 +253,7 @@ def test_convert_survives_its_python_process(cluster, obstacle, parquet, out):
     driver.start(convert, str(parquet), str(out / "t"), arguments(wall))
     ((_, pid),) = driver.wait_for("a task", wall.arrivals)
     assert writers([pid], out)
+    assert all(address.is_loopback for address in listening(cluster.pids()))
     os.kill(pid, signal.SIGKILL)
     wall.open()
     check_converted(out, driver.result())
@@ -259,6 +263,7 @@ def test_convert_survives_its_python_process(cluster, obstacle, parquet, out):
 # ---- a task fails
 
 
+@pytest.mark.exhaustive
 def test_write_with_a_task_that_fails_twice(cluster, obstacle, out):
     wall = obstacle("fails")
     cluster.driver().run(write, str(out / "t"), "error", arguments(wall))
@@ -266,6 +271,7 @@ def test_write_with_a_task_that_fails_twice(cluster, obstacle, out):
     assert [attempt for attempt, _ in wall.arrivals()] == [0, 1, 2]
 
 
+@pytest.mark.exhaustive
 def test_convert_with_a_task_that_fails_twice(cluster, obstacle, parquet, out):
     wall = obstacle("fails")
     report = cluster.driver().run(convert, str(parquet), str(out / "t"), arguments(wall))
@@ -276,6 +282,7 @@ def test_convert_with_a_task_that_fails_twice(cluster, obstacle, parquet, out):
 # ---- the driver dies
 
 
+@pytest.mark.exhaustive
 def test_convert_goes_on_after_its_driver(cluster, obstacle, parquet, out):
     driver, wall = cluster.driver(), obstacle("all")
     driver.start(convert, str(parquet), str(out / "t"), arguments(wall))
@@ -291,6 +298,7 @@ def test_convert_goes_on_after_its_driver(cluster, obstacle, parquet, out):
     assert report["resumed"] == ITEMS - 1
 
 
+@pytest.mark.exhaustive
 def test_append_after_the_driver_of_another(cluster, obstacle, out):
     path = out / "t"
     before = range(-FILE_ROWS, 0)
@@ -312,6 +320,7 @@ def test_append_after_the_driver_of_another(cluster, obstacle, out):
 # ---- a task comes twice
 
 
+@pytest.mark.exhaustive
 def test_write_with_speculation(cluster, obstacle, out):
     wall = obstacle("first")
     cluster.driver(**SPECULATION).run(write, str(out / "t"), "error", arguments(wall))
@@ -320,6 +329,7 @@ def test_write_with_speculation(cluster, obstacle, out):
     check_written(out)
 
 
+@pytest.mark.exhaustive
 def test_convert_with_speculation(cluster, obstacle, parquet, out):
     wall = obstacle("first")
     report = cluster.driver(**SPECULATION).run(

@@ -4,6 +4,7 @@ import subprocess
 import sys
 
 import pyarrow as pa
+from spark_faults import LIMIT
 
 import fastmosaic as fm
 
@@ -42,7 +43,7 @@ def test_reading_and_writing_under_spark_connect(tmp_path):
         [sys.executable, "-c", PROGRAM, *paths],
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=LIMIT,
         check=False,
     )
     assert done.stdout.endswith("as expected\n"), done.stderr[-3000:]

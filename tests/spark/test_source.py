@@ -186,9 +186,14 @@ def test_nanoseconds_that_spark_cannot_have_are_named(load, tmp_path):
         ({"partitioning": "directory"}, "expected one of hive, none"),
     ],
 )
-def test_wrong_options(load, wide, options, message):
-    with pytest.raises(PySparkException, match=message):
-        load(wide, **options)
+def test_wrong_options(options, message):
+    with pytest.raises(ValueError, match=message):
+        load_options(options)
+
+
+def test_a_wrong_option_is_an_error_of_load(load, wide):
+    with pytest.raises(PySparkException, match="unknown option 'colums'; did you mean 'columns'"):
+        load(wide, colums="x")
 
 
 def test_files_that_are_missing_or_bad_are_named(spark, load, tmp_path, wide):
