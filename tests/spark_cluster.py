@@ -170,7 +170,8 @@ class Cluster:
             "SPARK_MASTER_OPTS": "-Dspark.master.rest.enabled=false",
             "JAVA_TOOL_OPTIONS": f"{options} -Djava.io.tmpdir={scratch}",
             "TMPDIR": str(scratch),
-            "PYTHONPATH": os.pathsep.join(map(str, (tests.parent / "src", tests))),
+            # The root is for the modules of tests, whose names begin with `tests`.
+            "PYTHONPATH": os.pathsep.join(map(str, (tests.parent / "src", tests, tests.parent))),
         }
 
 
