@@ -39,8 +39,7 @@ class SplitReader:
     def __init__(self, scan: Scan, query: Query) -> None:
         self._scan = scan
         self._query = query
-        fields = [query.schema.field(name) for name in query.names]
-        self._schema = arrow_for_spark(pa.schema(fields))
+        self._schema = arrow_for_spark(query.result)
 
     def read(self, split: Split | None) -> Iterator[pa.RecordBatch]:
         if split is None:  # without splits, Spark still runs one task

@@ -17,6 +17,7 @@ from pyarrow import types
 
 from ...dataset.fileset import FileSet, Partitioning
 from ...errors import UnsupportedError
+from ...query.query import Query
 from ...query.selection import selected
 from ..schemas import arrow_for_spark, from_spark, to_spark
 from ..sessions import check, has_jvm
@@ -91,13 +92,8 @@ def read(
         unify=unify,
         skip_corrupt=skip_corrupt,
     )
-    if columns is None:
-        wanted = files.columns.to_arrow()
-    else:
-        names = selected(list(columns), files.columns.names())
-        wanted = pa.schema([files.columns.field(name) for name in names])
     try:
-        wanted = arrow_for_spark(wanted)
+        wanted = arrow_for_spark(Query.of(files.columns, columns).schema)
         _check_times(spark, wanted)
     except UnsupportedError as error:
         error.add_note("use columns= to leave the column out")

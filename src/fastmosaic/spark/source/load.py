@@ -12,7 +12,6 @@ from pyarrow import types
 from ...dataset.fileset import FileSet
 from ...dataset.tasks import Split, share_out
 from ...query.query import Query
-from ...query.selection import selected
 from ..task import SplitReader
 from .options import LoadOptions
 
@@ -36,10 +35,7 @@ def open_files(
 
 def selected_schema(files: FileSet, options: LoadOptions) -> pa.Schema:
     """Return the schema of the columns that the options select."""
-    if options.columns is None:
-        return files.columns.to_arrow()
-    names = selected(options.columns, files.columns.names())
-    return pa.schema([files.columns.field(name) for name in names])
+    return Query.of(files.columns, options.columns).schema
 
 
 def plan_load(
@@ -49,9 +45,8 @@ def plan_load(
     # Not at the top: tasks import this module, and have no use for the planner.
     from ..planner.pushdown import from_datasource, to_expression
 
-    names = None if options.columns is None else selected_schema(files, options).names
     filters = None if options.filters is None else _typed(options.filters, files)
-    query = files.query(names, filters)
+    query = Query.of(files.columns, options.columns, filters)
     # The user's filters drop rows. Filters that Spark pushed only skip row groups: Spark applies
     # them to the rows itself.
     pruning = query
