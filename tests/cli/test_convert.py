@@ -17,6 +17,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from files import write_lines, write_stream
 from pyarrow import csv, feather, ipc, orc
 from terminal import command, environment, on_terminal, peak_memory, plain
 
@@ -52,16 +53,6 @@ def read_by_paimon(path):
     )
     with reader:
         return reader.read_all()
-
-
-def write_stream(table, path):
-    with ipc.new_stream(path, table.schema) as writer:
-        writer.write_table(table)
-
-
-def write_lines(table, path):
-    rows = table.to_pylist()
-    path.write_text("".join(json.dumps(row, default=str) + "\n" for row in rows))
 
 
 def read_lines(path):

@@ -1,7 +1,6 @@
 """What a command reads: which files, of which format, and which rows and columns of them."""
 
 import datetime
-import json
 import os
 import shutil
 import tempfile
@@ -10,7 +9,8 @@ import threading
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pyarrow import csv, feather, ipc, orc
+from files import write_lines, write_stream
+from pyarrow import csv, feather, orc
 
 import fastmosaic as fm
 from fastmosaic.convert import read as formats
@@ -26,16 +26,6 @@ TABLE = pa.table(
         "day": DAYS,
     }
 )
-
-
-def write_stream(table, path):
-    with ipc.new_stream(path, table.schema) as writer:
-        writer.write_table(table)
-
-
-def write_lines(table, path):
-    rows = table.to_pylist()
-    path.write_text("".join(json.dumps(row, default=str) + "\n" for row in rows))
 
 
 WRITERS = {

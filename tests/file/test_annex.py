@@ -1,16 +1,15 @@
 """The annex: its bytes, what it keeps, what it costs, and damaged or hostile ones."""
 
-import io
 import struct
 import uuid
 import zlib
 from dataclasses import replace
 
-import mosaic
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from files import their_reader, written
 
 import fastmosaic as fm
 from fastmosaic.format import user_schema as attached
@@ -20,18 +19,6 @@ from fastmosaic.format.footer import Flag, Footer
 
 REFUSED = (fm.CorruptFileError, fm.UnsupportedError)
 SMALL = pa.table({"id": [1, 2, 3], "name": ["a", None, "c"]})
-
-
-def written(table: pa.Table, **options) -> bytes:
-    sink = io.BytesIO()
-    fm.write_table(table, sink, **options)
-    return sink.getvalue()
-
-
-def their_reader(data: bytes) -> mosaic.MosaicReader:
-    return mosaic.MosaicReader.from_input_file(
-        lambda offset, length: data[offset : offset + length], len(data)
-    )
 
 
 def place(data: bytes) -> tuple[int, int]:

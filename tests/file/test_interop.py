@@ -13,28 +13,17 @@ import mosaic
 import pyarrow as pa
 import pytest
 import reference
+from files import their_reader, written as ours
 from hypothesis import given, strategies as st
 from strategies import assert_same, filtered_types, tables, write_options
 
 import fastmosaic as fm
 
 
-def ours(table: pa.Table, **options) -> bytes:
-    sink = io.BytesIO()
-    fm.write_table(table, sink, **options)
-    return sink.getvalue()
-
-
 def theirs(table: pa.Table, **options) -> bytes:
     sink = io.BytesIO()
     mosaic.write_table(table, sink, mosaic.WriterOptions(**options))
     return sink.getvalue()
-
-
-def their_reader(data: bytes) -> mosaic.MosaicReader:
-    return mosaic.MosaicReader.from_input_file(
-        lambda offset, length: data[offset : offset + length], len(data)
-    )
 
 
 def read_by_them(data: bytes, columns=None) -> pa.Table:

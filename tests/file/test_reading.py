@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.fs
 import pytest
+from files import written
 
 import fastmosaic as fm
 from fastmosaic.errors import located
@@ -46,12 +47,6 @@ class RecordingSource:
     @property
     def num_bytes(self) -> int:
         return sum(length for _, length in self.reads)
-
-
-def written(table: pa.Table, **options) -> bytes:
-    sink = io.BytesIO()
-    fm.write_table(table, sink, **options)
-    return sink.getvalue()
 
 
 SMALL = pa.table({"a": [1, 2, 3], "b": ["x", None, "z"]})

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
+from files import written
 from hypothesis import given, strategies as st
 from strategies import (
     INTEGERS,
@@ -21,12 +22,6 @@ from strategies import (
 )
 
 import fastmosaic as fm
-
-
-def written(table: pa.Table, **options) -> bytes:
-    sink = io.BytesIO()
-    fm.write_table(table, sink, **options)
-    return sink.getvalue()
 
 
 def read(data: bytes, **arguments) -> pa.Table:

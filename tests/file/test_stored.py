@@ -9,6 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 import reference
+from files import written
 from hypothesis import given, strategies as st
 from strategies import FLAT_TYPES, list_types, tables
 
@@ -37,12 +38,6 @@ ENCODINGS = {
 def opened(data: bytes) -> tuple[Source, FileMetaData]:
     source = open_source(data)
     return source, read_end(source)[0]
-
-
-def written(table: pa.Table, **options) -> bytes:
-    sink = io.BytesIO()
-    fm.write_table(table, sink, **options)
-    return sink.getvalue()
 
 
 def pages_of(data: bytes, group: int = 0) -> dict:

@@ -17,16 +17,11 @@ import pyarrow.dataset as ds
 import pyarrow.fs
 import pytest
 import reference
+from files import written
 
 import fastmosaic as fm
 
 SMALL = pa.table({"a": [1, 2, 3], "b": ["x", None, "z"]})
-
-
-def written(table: pa.Table, **options) -> bytes:
-    sink = io.BytesIO()
-    fm.write_table(table, sink, **options)
-    return sink.getvalue()
 
 
 def group_rows(data: bytes) -> list[int]:

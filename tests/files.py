@@ -1,0 +1,37 @@
+"""Tables as files: written and read in one line by tests of every room."""
+
+import io
+import json
+from pathlib import Path
+
+import mosaic
+import pyarrow as pa
+from pyarrow import ipc
+
+import fastmosaic as fm
+
+
+def written(table: pa.Table, **options: object) -> bytes:
+    """The bytes of a Mosaic file."""
+    sink = io.BytesIO()
+    fm.write_table(table, sink, **options)
+    return sink.getvalue()
+
+
+def their_reader(data: bytes) -> mosaic.MosaicReader:
+    """The reader of the Apache implementation."""
+    return mosaic.MosaicReader.from_input_file(
+        lambda offset, length: data[offset : offset + length], len(data)
+    )
+
+
+def write_stream(table: pa.Table, path: Path) -> None:
+    """An Arrow IPC stream."""
+    with ipc.new_stream(path, table.schema) as writer:
+        writer.write_table(table)
+
+
+def write_lines(table: pa.Table, path: Path) -> None:
+    """JSON lines."""
+    rows = table.to_pylist()
+    path.write_text("".join(json.dumps(row, default=str) + "\n" for row in rows))
