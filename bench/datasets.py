@@ -73,13 +73,13 @@ def contests(mosaic: Path, parquet: Path, num_files: int) -> dict[str, dict[str,
                 f"select {', '.join(map(_quoted, columns))} from '{parquet}/*.parquet'"
             ),
         }
-    works["1 column, data set open"] = {
+    works["1 column, dataset open"] = {
         OURS: lambda: opened.to_table(one),
         PARQUET: lambda: opened_parquet.to_table(one),
         "DuckDB over fastmosaic": lambda: from_duckdb(f"select {quoted} from dataset", opened),
         "Polars over fastmosaic": lambda: pl.scan_pyarrow_dataset(opened).select(one).collect(),
     }
-    works["1 column, rows of one file, data set open"] = {
+    works["1 column, rows of one file, dataset open"] = {
         OURS: lambda: opened.to_table(one, last),
         PARQUET: lambda: opened_parquet.to_table(one, last),
         "DuckDB over fastmosaic": lambda: from_duckdb(
@@ -87,7 +87,7 @@ def contests(mosaic: Path, parquet: Path, num_files: int) -> dict[str, dict[str,
             opened,
         ),
     }
-    works["count rows, data set open"] = {
+    works["count rows, dataset open"] = {
         OURS: opened.count_rows,
         PARQUET: opened_parquet.count_rows,
     }
@@ -103,7 +103,7 @@ def check(works: dict[str, Work]) -> None:
     ours, *others = [_rows(work()) for work in works.values()]
     for name, theirs in zip(list(works)[1:], others, strict=True):
         if theirs != ours:
-            raise SystemExit(f"{name} gives other rows")
+            raise SystemExit(f"{name} returns other rows")
 
 
 def _rows(answer: Any) -> Any:
@@ -123,14 +123,12 @@ def best_times(works: dict[str, Work], turns: int) -> dict[str, float]:
 
 def markdown(results: dict[str, dict[str, float]], num_files: int) -> str:
     lines = [
-        "# Data sets, measured",
+        "# Dataset benchmarks",
         "",
-        f"{num_files} files of {NUM_COLUMNS:,} columns and {NUM_ROWS} rows, local, in the page cache;",
-        "the best of several turns, in one run. Made by `make bench`.",
+        f"Reading {num_files} local files of {NUM_COLUMNS:,} columns and {NUM_ROWS} rows each. Times are the best",
+        "of several runs with a warm page cache. `make bench` reproduces this page.",
         "",
-        *(f"- {name}: {value}" for name, value in machine.description().items()),
-        "",
-        "| | contender | ms | times ours |",
+        "| query | library | ms | relative to fastmosaic |",
         "|---|---|---:|---:|",
     ]
     for title, times in results.items():
@@ -139,7 +137,8 @@ def markdown(results: dict[str, dict[str, float]], num_files: int) -> str:
             f"| {title} | {name} | {1000 * seconds:.1f} | {seconds / ours:.2f} |"
             for name, seconds in times.items()
         ]
-    return "\n".join([*lines, ""])
+    facts = (f"- {name}: {value}" for name, value in machine.description().items())
+    return "\n".join([*lines, "", *facts, ""])
 
 
 def main(argv: Sequence[str] | None = None) -> int:

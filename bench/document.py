@@ -10,7 +10,7 @@ from .results import Results
 
 
 def write(results: Results, folder: Path) -> Path:
-    """Write benchmarks.md and the plots into a folder, and give the path of the former."""
+    """Write benchmarks.md and the plots into a folder, and return the path of the page."""
     pictures = plots.draw(results, folder / "benchmarks")
     path = folder / "benchmarks.md"
     path.write_text(markdown(results, [picture.relative_to(folder) for picture in pictures]))
@@ -24,62 +24,72 @@ def markdown(results: Results, pictures: list[Path]) -> str:
     cases = "\n".join(report.case_grid(results, case).markdown() for case in results.plan.cases)
     growth = "\n".join(grid.markdown() for grid in report.growth_grids(results))
     remarks = "\n".join(f"- {line}" for line in report.remarks(results))
-    return f"""# Benchmarks
+    summary = report.summary_grid(results)
+    return f"""---
+hide:
+  - toc
+---
 
-One run, all contenders side by side, on the same tables and the same machine. Times depend on the
-machine; the ratios are what to look at. This page is written by `make bench`.
+# Benchmarks
 
-{report.target_grid(results).markdown().replace("### ", "## ")}
+fastmosaic compared with Apache's own implementation of Mosaic and with five other formats, measured
+side by side in one run on one machine. Absolute times depend on the machine, so compare the ratios.
+`make bench` reproduces every number on this page.
+
+{summary.markdown().split(chr(10), 2)[2] if summary else ""}
 {images}
 
 ## Results
 
-{report.LEGEND} A dash: there is no result. Where that
-is not by design, a line below the table says why.
+{report.LEGEND}
+A dash means that there is no result. If a result is missing because a contender failed, a note below
+the table says why.
 
 {cases}
 {growth}
-## How it was measured
+## Data
+
+- **wide**: column names of about 80 bytes; 90 % of the columns are strings and 10 % are int32. Of the
+  string columns, 40 % have few distinct values, 20 % are null in nine out of ten rows, 10 % are entirely
+  null, 10 % are constant and 20 % have only distinct values.
+- **sensor**: 80 % of the columns are int8, the rest are int16, int32 and float64. 60 % of the values are
+  null, and 18 % of the columns are entirely null.
+- *Scattered* columns are chosen at random. *Adjacent* columns are neighbours in the table. Mosaic sorts
+  columns by name: in "sensor" that is also the order of the table, in "wide" it is not.
+- The filter selects one row by its number from a file with several row groups.
+
+## Method
 
 {_method(results.plan)}
 {remarks}
 
-## What was measured
-
-- "wide" has names of about 80 bytes; 90 % of its columns are strings, 10 % int32. Of the strings,
-  40 % have few distinct values, 20 % are null in nine rows of ten, 10 % are all null, 10 % constant,
-  20 % all different.
-- "sensor": 80 % of the columns are int8, the rest int16, int32 and float64; 60 % of the values are
-  null, and 18 % of the columns all null.
-- Scattered columns are drawn at random. Adjacent ones are neighbours in the table; in "wide" the
-  order of the columns is not that of their names, by which Mosaic sorts them, in "sensor" it is.
-- The filter asks for one row by its number, in a file with several row groups.
-
 {report.contender_grid(results).markdown()}
 {facts}
 
-## To repeat it
+## Running the benchmarks
 
 ```
-make bench                           # everything, and this page
-python -m bench --quick              # less of it, within two minutes; no page
+make bench                           # everything; rewrites this page
+python -m bench --quick              # a subset, in about two minutes; prints the results only
 python -m bench --only fastmosaic,parquet --out /tmp/somewhere
 ```
-"""
+
+{report.target_grid(results).markdown().replace("### ", "## ")}"""
 
 
 def _method(plan: Plan) -> str:
     return f"""\
-- Times are the best of several runs, with the page cache warm and garbage collection off. A read
-  includes opening the file, and ends with a `pyarrow.Table`.
-- Each contender reads in a process of its own. They take turns, {plan.turns} each, so that noise
-  hits all of them; in a turn a query is repeated for {plan.turn_seconds * 1000:.0f} ms. Whoever has
-  spent {plan.read_seconds:.0f} s on a query gets no further turn.
-- "First in a process" is the first read of the file by a process that has read another one: it
-  shows what a library gains by keeping schemas.
-- Each table is written in new processes, {plan.rounds} each unless it takes more than
-  {plan.write_seconds:.0f} s. Peak memory is what the first write takes beyond imports and the table.
-- A contender is stopped after {plan.limit:.0f} s, or when it takes three quarters of the free memory.
-- The floor opens the file of fastmosaic, reads the end, and for each column the directory of its
-  bucket and its slot, or a monolithic bucket, and decompresses these; for the whole table, all
-  blocks on all cores. Python calls included, nothing decoded."""
+- Times are the best of several runs with a warm page cache and garbage collection turned off. A read
+  includes opening the file and ends with a `pyarrow.Table`.
+- Each contender reads in its own process. The contenders take turns, {plan.turns} each, so that noise
+  affects all of them; in each turn a query is repeated for {plan.turn_seconds * 1000:.0f} ms. A contender
+  that has spent {plan.read_seconds:.0f} s on a query gets no more turns.
+- "First in a process" is the first read of the file by a process that has already read another file. It
+  shows how much a library gains from caching schemas.
+- Each table is written by new processes, {plan.rounds} per contender unless one takes more than
+  {plan.write_seconds:.0f} s. Peak memory is the memory that the first write needs in addition to imports
+  and the table.
+- A contender is stopped after {plan.limit:.0f} s, or when it uses three quarters of the free memory.
+- The floor is the least work that any reader of the file must do: open it, read its end, read the
+  directory and the slot of each column (or the monolithic bucket) and decompress them; for the whole
+  table, all blocks on all cores. It includes Python calls, but no decoding."""

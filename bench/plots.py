@@ -16,6 +16,7 @@ from .results import FLOOR, Results
 Panel: TypeAlias = Callable[[Any], None]  # fills a matplotlib Axes
 
 TITLES = {
+    "headline": "Open a file of 10,000 columns and read one of them",
     "reading": "Time to open a file and read some of its columns",
     "columns": "Time to open a file and read one column, by number of columns",
     "rows": "Time to read, by number of rows",
@@ -42,6 +43,11 @@ def draw(results: Results, folder: Path) -> list[Path]:
 
     folder.mkdir(parents=True, exist_ok=True)
     paths = []
+    case = results.find("wide", 10_000, 4_500)
+    if case is not None:
+        seconds = {who: results.get(case, OPEN, who) for who in results.names}
+        paths.append(folder / "headline.png")
+        draw_headline({who: 1000 * s for who, s in seconds.items() if s}, paths[-1])
     for name, fill in (
         ("reading", _reading),
         ("columns", lambda results: _growth(results, "columns", [OPEN])),
@@ -71,6 +77,30 @@ def draw(results: Results, folder: Path) -> list[Path]:
         figure.savefig(paths[-1], dpi=110)
         plt.close(figure)
     return paths
+
+
+def draw_headline(milliseconds: dict[str, float], path: Path) -> None:
+    """Draw one bar per contender: the time to open a file and read one column."""
+    import matplotlib.pyplot as plt
+
+    names = sorted(milliseconds, key=milliseconds.__getitem__, reverse=True)
+    figure, axis = plt.subplots(figsize=(8, 0.8 + 0.42 * len(names)), layout="constrained")
+    bars = axis.barh(
+        names,
+        [milliseconds[name] for name in names],
+        color=[_COLOURS[OURS] if name == OURS else "#b8c4cc" for name in names],
+        height=0.72,
+    )
+    axis.bar_label(bars, [f"{milliseconds[name]:,.2g} ms" for name in names], padding=5)
+    axis.set_title(f"{TITLES['headline']} (lower is better)", loc="left", fontweight="bold")
+    axis.spines[["top", "right", "bottom"]].set_visible(False)
+    axis.set_xlim(0, 1.12 * max(milliseconds.values()))
+    axis.set_xticks([])
+    axis.tick_params(axis="y", length=0)
+    for label in axis.get_yticklabels():
+        label.set_fontweight("bold" if label.get_text() == OURS else "normal")
+    figure.savefig(path, dpi=130)
+    plt.close(figure)
 
 
 def _reading(results: Results) -> list[Panel]:

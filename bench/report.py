@@ -19,9 +19,9 @@ UNITS = {WRITE: ("s", 1.0), MEMORY: ("MB", 1e-6), SIZE: ("MB", 1e-6)}
 MILLISECONDS = ("ms", 1e3)
 
 LEGEND = (
-    f"ref/fm: {REFERENCE} in units of {OURS}, so 2 means that {OURS} takes half as much. "
-    f"peer/fm: the same for the best of the others. fm/floor: {OURS} in units of the physical "
-    "floor, which is pread and zstd of exactly the blocks that must be touched."
+    f"ref/fm is {REFERENCE} divided by {OURS}: 2 means that {OURS} needs half as much. "
+    f"peer/fm is the best of the other formats divided by {OURS}. fm/floor is {OURS} divided by the "
+    "physical floor: reading and decompressing exactly the blocks that the query needs."
 )
 
 
@@ -100,6 +100,23 @@ def case_grid(results: Results, case: Case) -> Grid:
     return Grid(str(case), header, rows, notes)
 
 
+SUMMARY = (OPEN, HUNDRED, WHOLE, WRITE, SIZE)
+
+
+def summary_grid(results: Results) -> Grid | None:
+    """The most important results: the largest table that everyone was measured with."""
+    case = results.find("wide", 10_000, 4_500)
+    if case is None:
+        return None
+    rows = []
+    for measure in SUMMARY:
+        name, scale = unit(measure)
+        values = [results.get(case, measure, who) for who in results.names]
+        cells = [None if value is None else value * scale for value in values]
+        rows.append([f"{measure}, {name}", *map(figure, cells)])
+    return Grid(str(case), [str(case), *results.names], rows)
+
+
 def growth_grids(results: Results) -> Iterator[Grid]:
     """How reading grows with columns and with rows."""
     growths: dict[Literal["columns", "rows"], list[str]] = {
@@ -129,7 +146,7 @@ def target_grid(results: Results) -> Grid:
         [target.text, target.verdict, _digits(target.measured), target.note]
         for target in targets(results)
     ]
-    title = 'Targets, for "wide" with 10,000 columns unless said'
+    title = 'Targets ("wide" with 10,000 columns unless stated otherwise)'
     return Grid(title, ["", "", "measured", ""], rows, left=(0, 1, 3))
 
 
@@ -147,13 +164,15 @@ def contender_grid(results: Results) -> Grid:
 def remarks(results: Results) -> list[str]:
     """What was checked, what was cast for it, and what was wrong."""
     lines = [
-        f"{sum(results.comparisons.values())} results were compared with what was written, "
-        "column by column" + (":" if results.wrong else "; all are equal.")
+        f"{sum(results.comparisons.values())} results were compared column by column with the table "
+        "that was written" + (":" if results.wrong else "; all of them are equal.")
     ]
     lines += [f"WRONG: {line}" for line in results.wrong]
     for name, casts in results.casts.items():
         if casts:
-            lines.append(f"{name} returns other types, cast before comparing: {', '.join(casts)}.")
+            lines.append(
+                f"{name} returns other types, which were cast before comparing: {', '.join(casts)}."
+            )
     return lines
 
 

@@ -199,11 +199,23 @@ def test_links_lead_to_files(name):
     ] == []
 
 
-def test_the_readme_names_every_module():
-    text = (ROOT / "README.md").read_text()
+def test_the_readme_and_the_page_on_architecture_name_every_room():
     package = ROOT / "src" / "fastmosaic"
-    modules = {path.name for suffix in ("py", "pyx") for path in package.rglob(f"*.{suffix}")}
-    assert [name for name in sorted(modules - {"__init__.py"}) if f" {name} " not in text] == []
+    rooms = {f"{path.parent.name}/" for path in package.glob("*/__init__.py")}
+    for page in ("README.md", "docs/architecture.md"):
+        text = PAGES[page].read_text()
+        assert [room for room in sorted(rooms) if room not in text] == []
+
+
+def test_the_page_on_architecture_names_modules_that_exist():
+    package = ROOT / "src" / "fastmosaic"
+    text = PAGES["docs/architecture.md"].read_text()
+    named = set(re.findall(r"\b((?:format|storage|schemas|query|file|dataset)/\w+)", text))
+    known = {
+        path.relative_to(package).with_suffix("").as_posix() for path in package.rglob("*.py*")
+    }
+    assert named
+    assert named - known == set()
 
 
 # ---- the site
