@@ -89,6 +89,18 @@ def test_types_that_mosaic_lacks_are_cast_too():
         fit(pa.schema({"a": pa.int8()}), {"a": pa.array([300], pa.uint64())})
 
 
+@pytest.mark.parametrize("view", [pa.string_view(), pa.binary_view()])
+def test_dictionaries_of_views_are_decoded(view):
+    indices = pa.array([1, None, 0], pa.uint32())
+    array = pa.DictionaryArray.from_arrays(indices, pa.array(["a", "b"], view))
+    stored = stored_schema(pa.schema({"kind": array.type}))
+    (fitted,) = Fit(pa.schema({"kind": array.type}), stored, exact=True)(
+        pa.record_batch({"kind": array})
+    )
+    expected = pa.array(["b", None, "a"], pa.string() if view == pa.string_view() else pa.binary())
+    assert fitted.column(0).equals(expected)
+
+
 def test_columns_that_are_not_wanted():
     target = pa.schema({"a": pa.int64()})
     with pytest.raises(SchemaMismatchError, match="'b' is not in the schema"):

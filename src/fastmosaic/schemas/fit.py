@@ -300,7 +300,11 @@ def _plain(array: pa.Array) -> pa.Array:
     if is_view(array.type):
         array = _list_of_view(array)
     if types.is_dictionary(array.type):
-        array = array.dictionary_decode()
+        values = array.dictionary
+        if types.is_string_view(values.type) or types.is_binary_view(values.type):
+            # Arrow cannot decode dictionaries of views, which is how Polars exports categories.
+            values = values.cast(storage_type(values.type))
+        array = pa.DictionaryArray.from_arrays(array.indices, values).dictionary_decode()
     return array
 
 
