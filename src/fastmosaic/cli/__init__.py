@@ -75,8 +75,8 @@ def _overview(commands: Commands) -> Iterator[str]:
         for name in names:
             yield f"  {name:<{width}}{helps[name]}"
         yield ""
-    yield "Run `fastmosaic COMMAND --help` for options and examples. Exit status: 0 on success,"
-    yield "1 if the answer is no (files differ, or a file is damaged), 2 on errors."
+    yield "Run `fastmosaic COMMAND --help` for options and examples."
+    yield "Exit status: 0 on success, 1 if files differ or are damaged, 2 on errors."
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -6,6 +6,7 @@ import argparse
 import difflib
 import re
 import sys
+import textwrap
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, NoReturn, TypeAlias
 
@@ -17,6 +18,7 @@ from .exit import ERROR, complain
 Commands: TypeAlias = "argparse._SubParsersAction[Parser]"
 Options: TypeAlias = "argparse._ActionsContainer"  # a parser, or a group of its options
 
+_HELP_WIDTH: Final = 79
 _MAX_COMPLETIONS: Final = 300
 _SIZES: Final = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 _DECIMAL: Final = re.compile(r"decimal(?:128)?\((\d+),\s*(-?\d+)\)")
@@ -75,10 +77,16 @@ def add_command(
     return commands.add_parser(
         name,
         help=summary,
-        description=description,
-        epilog=f"examples:\n{shown}\n{notes}",
+        description=wrapped(description),
+        epilog=f"examples:\n{shown}\n{wrapped(notes)}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+
+
+def wrapped(text: str) -> str:
+    """Wrap the paragraphs of a text to the width of a small terminal."""
+    paragraphs = text.strip().split("\n\n")
+    return "\n\n".join(textwrap.fill(" ".join(one.split()), _HELP_WIDTH) for one in paragraphs)
 
 
 # ---- options

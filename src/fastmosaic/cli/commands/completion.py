@@ -13,7 +13,8 @@ examples:
   eval "$(fastmosaic completion zsh)"     # in ~/.zshrc, after compinit
   fastmosaic completion fish | source     # in ~/.config/fish/config.fish
 
-Tab then completes commands, options and files, and after -c the columns of the files before it:
+Tab then completes commands, options and files, and after -c the columns of
+the files before it:
   fastmosaic head sales.mosaic -c pri<Tab>
 """
 

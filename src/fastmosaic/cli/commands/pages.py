@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import textwrap
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -35,7 +34,6 @@ _SHARES: Final = (
     "A monolithic bucket is compressed as a whole: the bytes of its columns are estimated from "
     "their uncompressed sizes."
 )
-_SHARES_IN_HELP: Final = textwrap.fill(_SHARES, 90)
 
 
 def add(commands: Commands) -> None:
@@ -45,7 +43,7 @@ def add(commands: Commands) -> None:
         "pages",
         "print encodings, sizes and nulls of the pages of columns",
         "Print the pages of columns: encoding, bytes, nulls and dictionary entries. A list or map has\n"
-        f"one page for its lengths and others for its elements.\n\n{_SHARES_IN_HELP}",
+        f"one page for its lengths and others for its elements.\n\n{_SHARES}",
         ["pages sales.mosaic -c 'price*'", "pages sales.mosaic --row-group 0 --bucket 3"],
     )
     add_columns(parser)
@@ -74,7 +72,7 @@ def add(commands: Commands) -> None:
         commands,
         "column-size",
         "print the size of each column, the largest first",
-        f"Print the bytes of columns in all row groups of all files.\n\n{_SHARES_IN_HELP}",
+        f"Print the bytes of columns in all row groups of all files.\n\n{_SHARES}",
         [
             "column-size sales.mosaic --limit 20",
             "column-size warehouse --by-prefix",

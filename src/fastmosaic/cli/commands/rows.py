@@ -6,7 +6,6 @@ import argparse
 import json
 import re
 import sys
-import textwrap
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
@@ -101,7 +100,6 @@ def add(commands: Commands) -> None:
 def _add(
     commands: Commands, name: str, summary: str, description: str, examples: Sequence[str]
 ) -> Parser:
-    description = textwrap.fill(description, 80)
     parser = add_command(commands, name, summary, description, examples, _LANGUAGE)
     add_paths(parser)
     add_where(parser)
