@@ -251,7 +251,9 @@ def test_a_source_comes_back_as_it_is():
 
 
 def test_a_filesystem_without_a_path_is_refused():
-    with pytest.raises(ValueError, match="filesystem= is for a path, not for a bytes"):
+    with pytest.raises(
+        ValueError, match="filesystem= requires a path, not an object of type bytes"
+    ):
         open_source(DATA, pa.fs.LocalFileSystem())
 
 
@@ -262,7 +264,7 @@ def test_a_filesystem_that_is_none_is_refused():
 
 @pytest.mark.parametrize("source", [None, 5, ["a"]], ids=repr)
 def test_a_source_of_another_type_is_refused(source):
-    with pytest.raises(TypeError, match="a source is a path, a URI"):
+    with pytest.raises(TypeError, match="expected a path, a URI"):
         open_source(source)
 
 
@@ -397,7 +399,7 @@ def test_more_than_was_asked_for_is_an_os_error():
         def read(self, size=-1):
             return super().read()
 
-    with pytest.raises(OSError, match="10 bytes were asked for, 10235 came"):
+    with pytest.raises(OSError, match="expected 10 bytes, got 10235"):
         open_source(Generous(DATA)).read_at(5, 10)
 
 
@@ -410,9 +412,9 @@ def test_a_read_past_the_end_is_an_os_error(source):
 
 
 def test_a_negative_range_is_refused():
-    with pytest.raises(ValueError, match="neither may be negative"):
+    with pytest.raises(ValueError, match="both must be at least 0"):
         open_source(DATA).read_at(-1, 1)
-    with pytest.raises(ValueError, match="neither may be negative"):
+    with pytest.raises(ValueError, match="both must be at least 0"):
         open_source(DATA).read_at(0, -1)
 
 
@@ -739,9 +741,9 @@ def test_a_device_is_written_and_not_replaced():
 def test_after_the_end_a_sink_takes_nothing(tmp_path):
     sink = open_sink(tmp_path / "out")
     written(sink)
-    with pytest.raises(ValueError, match="committed or abandoned before"):
+    with pytest.raises(ValueError, match="committed or abandoned already"):
         sink.write(b"more")
-    with pytest.raises(ValueError, match="committed or abandoned before"):
+    with pytest.raises(ValueError, match="committed or abandoned already"):
         sink.commit()
     sink.abandon()
     assert (tmp_path / "out").read_bytes() == b"new data"
@@ -959,7 +961,7 @@ def test_a_callers_file_that_takes_nothing_is_an_error():
         def write(self, data):
             return 0
 
-    with pytest.raises(OSError, match="takes no more bytes"):
+    with pytest.raises(OSError, match="accepts no more bytes"):
         open_sink(Stuck()).write(b"x")
 
 
@@ -970,7 +972,7 @@ def test_a_callers_failing_file_stays_the_systems_error():
 
 @pytest.mark.parametrize("where", [None, 5, b"bytes"])
 def test_a_sink_of_another_type_is_refused(where):
-    with pytest.raises(TypeError, match="where to write is a path, a URI"):
+    with pytest.raises(TypeError, match="expected a path, a URI or a writable binary file object"):
         open_sink(where)
 
 

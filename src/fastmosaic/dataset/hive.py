@@ -1,8 +1,8 @@
 """Hive partitions: directories named `key=value`, and the columns that they stand for.
 
-parse      the keys and texts in the directories of one file
-resolve    the columns of all files, and their values in each
-directory  the directories for given values: what `parse` and `resolve` take back
+parse      returns the keys and texts in the directories of one file
+resolve    returns the partition columns of all files, and their values in each file
+directory  returns the directories for given values: the inverse of `parse` and `resolve`
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from ..storage.listing import unquoted
 
 NULL: Final = "__HIVE_DEFAULT_PARTITION__"
 
-# What Hive escapes, what Windows forbids, and what marks a wildcard. A percent sign is among them,
-# so what was escaped is told from what was there.
+# Characters that Hive escapes, that Windows forbids, or that are wildcards. The percent sign is one
+# of them, so that escapes are unambiguous.
 RESERVED: Final = frozenset("/\\:=%?#*\"'<>|[]{}^`")
 INTEGER: Final = re.compile(r"0|-?[1-9][0-9]{0,18}")
 DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
@@ -38,9 +38,9 @@ SUPPORTED: Final = (
 
 
 def parse(directories: Sequence[str], name: str) -> dict[str, str | None]:
-    """The keys of the file `name`, which lies in `directories`, and their values as text.
+    """Return the partition keys of the file `name` in `directories`, with their values as text.
 
-    Directories without `key=` are just directories.
+    Directories that are not named `key=value` are ignored.
     """
     keys: dict[str, str | None] = {}
     for segment in directories:
@@ -48,11 +48,11 @@ def parse(directories: Sequence[str], name: str) -> dict[str, str | None]:
         if not raw_key or not equals:
             continue
         key = _decode(raw_key, name)
-        # Before decoding: a string that looks like it is escaped.
+        # Compared before decoding, because a string with this text is stored with escapes.
         value = None if raw_value == NULL else _decode(raw_value, name)
         if keys.setdefault(key, value) != value:
             raise SchemaMismatchError(
-                f"{name}: the partition {key!r} is both {keys[key]!r} and {value!r}"
+                f"the partition {key!r} has two values, {keys[key]!r} and {value!r}", file=name
             )
     return keys
 
@@ -60,10 +60,11 @@ def parse(directories: Sequence[str], name: str) -> dict[str, str | None]:
 def resolve(
     found: Sequence[tuple[str, Mapping[str, str | None]]], schema: pa.Schema | None
 ) -> tuple[pa.Schema, list[tuple[pa.Scalar, ...]]]:
-    """The partition columns of files, and the values of each file in their order.
+    """Return the schema of the partition columns, and their values for each file.
 
-    `found` has the name of each file and what `parse` found. Types are those of `schema`, and keys
-    that it lacks are left out; without it, they are the narrowest that lose nothing of the texts.
+    `found` contains the name of each file and the result of `parse`. With a `schema`, types are
+    taken from it, and keys that it does not contain are dropped. Otherwise they are inferred:
+    integers, dates, or else strings, whichever represents all texts exactly.
     """
     if not found:
         return pa.schema([]), []
@@ -84,11 +85,11 @@ def resolve(
 
 
 def directory(names: Sequence[str], values: Sequence[pa.Scalar]) -> str:
-    """The relative directory for values of the partition columns `names`: `a=1/b=x`."""
+    """Return the relative directory for values of the partition columns `names`: `a=1/b=x`."""
     segments = []
     for name, given in zip(names, values, strict=True):
         if not name:
-            raise ValueError("a partition column must have a name")
+            raise ValueError("the name of a partition column must not be empty")
         value = given.value if isinstance(given, pa.DictionaryScalar) else given
         text = _encode(_text(name, value)) if value.is_valid else NULL
         segments.append(f"{_encode(name)}={text}")
@@ -96,12 +97,12 @@ def directory(names: Sequence[str], values: Sequence[pa.Scalar]) -> str:
 
 
 def check_type(name: str, arrow: pa.DataType) -> None:
-    """Raise if no value of the partition column could name a directory."""
+    """Raise UnsupportedError if values of this type cannot name directories."""
     values = arrow.value_type if pa.types.is_dictionary(arrow) else arrow
     if not any(is_kind(values) for is_kind in SUPPORTED):
         raise UnsupportedError(
-            f"the partition column {name!r} is of type {arrow}, which has no text for the names of "
-            "directories; cast it to a string"
+            f"the partition column {name!r} has type {arrow}, whose values cannot name directories; "
+            "cast it to a string"
         )
 
 
@@ -111,7 +112,10 @@ def _check_same_keys(found: Sequence[tuple[str, Mapping[str, str | None]]]) -> N
         if keys.keys() != expected.keys():
             key = min(keys.keys() ^ expected.keys())
             has, lacks = (name, first) if key in keys else (first, name)
-            raise SchemaMismatchError(f"{has} has the partition {key!r}, and {lacks} does not")
+            raise SchemaMismatchError(
+                f"{has} has a partition key {key!r}, but {lacks} does not; all files of a dataset "
+                "must have the same keys"
+            )
 
 
 def _infer(texts: Iterable[str]) -> pa.DataType:
@@ -141,7 +145,7 @@ def _scalars(
     arrow: pa.DataType,
     found: Sequence[tuple[str, Mapping[str, str | None]]],
 ) -> dict[str | None, pa.Scalar]:
-    """Each text as a value, and None as null."""
+    """Return the value for each text, and null for None."""
     texts = list(texts)
     scalars: dict[str | None, pa.Scalar] = {None: pa.scalar(None, arrow)}
     if not texts:
@@ -153,7 +157,8 @@ def _scalars(
             text = keys[key]
             if text is not None and not _casts(text, arrow):
                 raise SchemaMismatchError(
-                    f"{name}: {text!r} of the partition {key!r} is no value of type {arrow}"
+                    f"the value {text!r} of the partition {key!r} is not a valid {arrow}",
+                    file=name,
                 ) from None
         raise
     return scalars
@@ -168,25 +173,27 @@ def _casts(text: str, arrow: pa.DataType) -> bool:
 
 
 def _text(name: str, value: pa.Scalar) -> str:
-    """A value as text that casts back to it."""
+    """Return text that can be cast back to the value."""
     arrow = value.type
     check_type(name, arrow)
     if pa.types.is_timestamp(arrow) and arrow.tz is not None:
-        # In local time the hour at the end of summer comes twice.
+        # In local time, one hour in autumn occurs twice.
         value = value.cast(pa.timestamp(arrow.unit, "UTC"))
     text: str = value.cast(pa.string()).as_py()
     if not text:
         raise ValueError(
-            f"an empty string in the partition column {name!r}: as the name of a directory it "
-            "cannot be told from null"
+            f"the partition column {name!r} contains an empty string, which as the name of a "
+            "directory is the same as null"
         )
     if not _casts(text, value.type) or pa.scalar(text).cast(value.type) != value:
-        raise ValueError(f"{text} in the partition column {name!r} cannot name a directory")
+        raise ValueError(
+            f"the value {text} in the partition column {name!r} cannot name a directory"
+        )
     return text
 
 
 def _encode(text: str) -> str:
-    # Names that start with these are hidden; Windows drops a dot or space from the end.
+    # Names that start with a dot or underscore are hidden; Windows drops a final dot or space.
     last = len(text) - 1
     return "".join(
         "".join(f"%{byte:02X}" for byte in character.encode())
@@ -202,7 +209,9 @@ def _encode(text: str) -> str:
 def _decode(text: str, name: str) -> str:
     try:
         decoded = unquoted(text, errors="strict")
-        decoded.encode()  # the name of a local file may be any bytes
+        decoded.encode()  # the name of a local file may consist of any bytes
     except UnicodeError:
-        raise SchemaMismatchError(f"{name}: the directory of {text!r} is not UTF-8") from None
+        raise SchemaMismatchError(
+            f"the name {text!r} of a partition directory is not valid UTF-8", file=name
+        ) from None
     return decoded

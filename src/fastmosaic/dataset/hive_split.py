@@ -1,4 +1,4 @@
-"""Batches taken apart by the values of partition columns."""
+"""Split batches by the values of partition columns."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ class Partition:
 
 
 class Splitter:
-    """Takes batches apart by the values of the partition columns."""
+    """Splits batches by the values of the partition columns.
+
+    `schema` is that of the batches; `Splitter.schema` is that of the parts, without those columns.
+    """
 
     def __init__(self, schema: pa.Schema, partitioning: str | Sequence[str] | None) -> None:
         self.names = [partitioning] if isinstance(partitioning, str) else list(partitioning or ())
@@ -32,25 +35,27 @@ class Splitter:
                 raise ColumnNotFoundError.for_name(name, schema.names, option="partitioning")
             self._fields.append(schema.field(index))
         if len(set(self.names)) < len(self.names):
-            raise ValueError(f"partitioning names a column twice: {', '.join(self.names)}")
+            raise ValueError(f"partitioning contains a column twice: {', '.join(self.names)}")
         if self.names and len(self.names) == len(schema):
-            raise ValueError("partitioning names all columns: none is left for the files")
+            raise ValueError(
+                "partitioning contains all columns; at least one must remain for the files"
+            )
         for partition_field in self._fields:
             check_type(partition_field.name, partition_field.type)
         names = set(self.names)
         self._kept = [index for index, name in enumerate(schema.names) if name not in names]
         self.schema = pa.schema([schema.field(index) for index in self._kept])
         if not self.names:
-            self.schema = schema  # also an equal one would take its time to compare
+            self.schema = schema  # the same object is faster to compare than an equal one
 
     def null_partition(self) -> Partition:
-        """The partition for rows without values."""
+        """Return the partition whose values are all null."""
         return self._partition([pa.scalar(None, field.type) for field in self._fields])
 
     def split(self, batch: pa.RecordBatch) -> list[tuple[Partition, pa.RecordBatch]]:
-        """The rows of each partition, without its columns, in the order of their first rows.
+        """Return the rows of each partition, without its columns, in the order of first rows.
 
-        Rows are rearranged once, not filtered for each partition. There must be some.
+        The batch must have rows. They are reordered once, not filtered for each partition.
         """
         keys = [batch.column(name) for name in self.names]
         arrays = batch.columns
@@ -78,7 +83,10 @@ class Splitter:
 
 
 def _groups(keys: Sequence[pa.Array]) -> tuple[pa.Array, list[int]]:
-    """For each row the number of its group, in the order of their first rows; their lengths."""
+    """Return the number of the group of each row, and the number of rows of each group.
+
+    Groups are numbered in the order of their first rows.
+    """
     import pyarrow.compute as pc
 
     codes = None
@@ -86,7 +94,7 @@ def _groups(keys: Sequence[pa.Array]) -> tuple[pa.Array, list[int]]:
         encoded = key.dictionary_encode("encode")
         indices = encoded.indices.cast(pa.int64())
         if codes is not None:
-            # Both are below the number of rows, and so are those made of them.
+            # Both are below the number of rows, so this does not overflow.
             both = pc.add(pc.multiply(codes, len(encoded.dictionary)), indices)
             indices = both.dictionary_encode().indices.cast(pa.int64())
         codes = indices

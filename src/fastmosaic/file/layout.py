@@ -1,4 +1,4 @@
-"""What the writer decides by cost: monolithic or paged buckets, where row groups end."""
+"""Layout by cost: which buckets are monolithic or paged, and where row groups end."""
 
 from __future__ import annotations
 
@@ -10,34 +10,36 @@ from ..format.wire import MAX_BLOCK_BYTES
 
 # Monolithic or paged: see docs/layout.md for the measurements behind these.
 #
-# A bucket smaller than this decompresses in less time than a second read takes, and pages of it
-# would be too short to compress well.
+# A smaller bucket is decompressed in less time than a second read takes, and its pages would be too
+# short to compress well.
 MIN_PAGED_BUCKET_BYTES: Final = 64 << 10
-# Pages this long compress as well alone as together: there is nothing to try.
+# Pages of this size compress as well separately as together, so both need not be tried.
 SURE_PAGE_BYTES: Final = 16 << 10
-# In between both layouts are tried. What a reader of one column need not decompress is worth some
-# bytes on disk: an eighth for each MiB, and an eighth at most.
+# In between, both layouts are tried. A paged bucket may be larger, because a reader of one column
+# decompresses less: by an eighth for each MiB that it saves, and by an eighth at most.
 WORTH_OF_A_MIB: Final = 1 / 8
 MAX_WORTH: Final = 1 / 8
-# A row group smaller than this costs more in headers than it holds: a batch is not cut finer.
+# The headers of a smaller row group cost more than its values, so batches are not split further.
 MIN_ROW_GROUP_ROWS: Final = 64
-# Rows are buffered as Arrow arrays, where a null takes as much room as a value. A row group ends
-# when its buffers take this many times the bytes asked for, lest sparse columns pile up.
+# Rows are buffered as Arrow arrays, where a null occupies as much memory as a value. To bound the
+# memory for sparse columns, a row group ends when its arrays occupy this multiple of its size.
 MAX_ARROW_BYTES_FACTOR: Final = 2
 MIN_ARROW_BYTES: Final = 16 << 20
 
 
 class Choice(Enum):
+    """How to lay out a bucket."""
+
     MONOLITHIC = auto()
     PAGED = auto()
     TRY_BOTH = auto()
 
 
 def choose(pages: EncodedPages, header_bytes: int, threshold: int | None) -> Choice:
-    """Which layout a bucket gets; with a threshold, by the rule of the reference.
+    """Return the layout of a bucket; with a threshold, by the rule of the Apache writer.
 
-    There both the whole bucket and its mean page must reach the threshold. Columns of nulls, and
-    constants without nulls, do not count as pages.
+    That rule requires both the whole bucket and its mean page to reach the threshold. Columns that
+    are all null, or constant without nulls, do not count as pages.
     """
     bucket_bytes, num_pages, page_bytes = pages.sizes()
     bucket_bytes += header_bytes
@@ -56,18 +58,18 @@ def choose(pages: EncodedPages, header_bytes: int, threshold: int | None) -> Cho
 
 
 def is_paged_better(paged: int, monolithic: int, uncompressed: int) -> bool:
-    """Whether the bytes that a paged bucket takes, if they are more, are worth it."""
+    """Return whether a paged bucket is worth its size, which may be larger."""
     worth = min(uncompressed / (1 << 20) * WORTH_OF_A_MIB, MAX_WORTH)
     return paged <= monolithic * (1 + worth)
 
 
 def num_pieces(num_rows: int, size: int, row_group_bytes: int) -> int:
-    """How many pieces of equal length a batch of `size` bytes is cut into."""
+    """Return into how many slices of equal length a batch of `size` bytes is split."""
     pieces = -(-size // max(row_group_bytes, 1))
     return max(1, min(pieces, num_rows // MIN_ROW_GROUP_ROWS))
 
 
 def is_full(buffered: int, arrow_bytes: int, row_group_bytes: int) -> bool:
-    """Whether the rows buffered so far are a row group."""
+    """Return whether the buffered rows fill a row group."""
     limit = max(MAX_ARROW_BYTES_FACTOR * row_group_bytes, MIN_ARROW_BYTES)
     return buffered >= row_group_bytes or arrow_bytes >= limit

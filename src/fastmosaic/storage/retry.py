@@ -1,4 +1,4 @@
-"""What may fail on the way to a server, tried again."""
+"""Retries for transient failures of remote storage."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ from .location import os_error
 
 Result = TypeVar("Result")
 
-# Seconds before what failed elsewhere is tried again: a server was busy, a connection was lost.
+# Seconds to wait before each retry: a server was busy, or a connection was lost.
 RETRY_PAUSES: Final = (0.1, 0.4)
-# A failure that took so many seconds was tried again by the filesystem itself, as S3 ones do.
+# If a failure took longer, the filesystem itself has retried, as those for S3 do.
 RETRY_WITHIN: Final = 5.0
 
 
 def insist(name: str, attempt: Callable[[], Result]) -> Result:
-    """What `attempt` returns, tried again where that may help; a failure that stays is an OSError.
+    """Call `attempt`, retrying transient failures, and return its result.
 
-    Libraries have exceptions of their own for what goes wrong on the way.
+    A failure that persists raises OSError with `name` in its message, whatever exception the
+    library of the filesystem raises.
     """
     start = time.monotonic()
     pauses = iter(RETRY_PAUSES)

@@ -1,4 +1,4 @@
-"""Bytes out: what is written appears whole under its name, or not at all."""
+"""Output files, which appear under their name when they are complete, or not at all."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from .retry import insist
 
 WRITE_BUFFER_BYTES: Final = 1 << 20
 
-# By pyarrow's type_name. There an object appears when its upload ends, and nothing can be renamed.
+# By pyarrow's type_name. Objects appear when their upload ends, and cannot be renamed.
 OBJECT_STORES: Final = frozenset({"s3", "gcs", "abfs"})
 
 
 class Sink:
-    """Something to write to, from the first byte to the last.
+    """An output file, written from the first byte to the last.
 
-    Ends in exactly one of `commit` and `abandon`; one that is dropped is abandoned.
+    It ends with `commit` or `abandon`. A sink that is garbage collected is abandoned.
     """
 
     def __init__(
@@ -36,35 +36,35 @@ class Sink:
         discard: Callable[[], object] = lambda: None,
         is_own: bool = True,
     ) -> None:
-        """`publish` gets the file; `discard` comes after closing it, if it `is_own`."""
+        """`commit` calls `publish` with the file; `abandon` closes it, if `is_own`, and calls `discard`."""
         self.name = name
         self._size = 0
         self._publish = publish
         opened: list[Any] = []
-        # Before the file is there: Ctrl-C may come at any time.
+        # Before the file exists, because an interrupt may come at any time.
         self._discard = weakref.finalize(self, _undo, opened if is_own else [], discard)
         self._file = open_file()
         opened.append(self._file)
 
     def write(self, data: Any) -> None:
-        """Append bytes, or anything with a buffer."""
+        """Append bytes or any other buffer."""
         self._check_open()
         rest = memoryview(data).cast("B")
         self._size += rest.nbytes
         while rest.nbytes:
             written = self._file.write(rest)
-            if written is None or written == rest.nbytes:  # None: a file that does not count
+            if written is None or written == rest.nbytes:  # None: it does not say
                 return
             if written == 0:
-                raise OSError(f"{self.name} takes no more bytes")
+                raise OSError(f"{self.name} accepts no more bytes")
             rest = rest[written:]
 
     def tell(self) -> int:
-        """How many bytes were written."""
+        """Return the number of bytes written so far."""
         return self._size
 
     def commit(self) -> None:
-        """Make the output appear, in the place of what was there before."""
+        """Make the output appear under its name, and replace a file of that name."""
         self._check_open()
         try:
             self._publish(self._file)
@@ -74,15 +74,15 @@ class Sink:
         self._discard.detach()
 
     def abandon(self) -> None:
-        """Leave what was there before, and nothing else; no-op after `commit`.
+        """Discard the output, and keep a file of that name. Does nothing after `commit`.
 
-        What went to a caller's own file object stays there, without an end.
+        Bytes that were written to a file object of the caller stay there, incomplete.
         """
         self._discard()
 
     def _check_open(self) -> None:
         if not self._discard.alive:
-            raise ValueError(f"{self.name} was committed or abandoned before")
+            raise ValueError(f"{self.name} was committed or abandoned already")
 
 
 def open_sink(where: Any, filesystem: Any = None, *, is_staged: bool = False) -> Sink:
@@ -106,7 +106,7 @@ def open_sink(where: Any, filesystem: Any = None, *, is_staged: bool = False) ->
         return _renamed_sink(name, place, path, is_staged)
     if not hasattr(where, "write"):
         raise TypeError(
-            "where to write is a path, a URI or a writable binary file object, "
+            "expected a path, a URI or a writable binary file object to write to, "
             f"not an object of type {type(where).__name__}"
         )
     check_binary(where)
@@ -185,14 +185,14 @@ def _renamed_sink(name: str, filesystem: Any, path: str, is_staged: bool) -> Sin
 
 
 def _uploaded_sink(name: str, upload: Callable[[str], object]) -> Sink:
-    import tempfile  # half as long to import as the rest of this package
+    import tempfile  # imported on use, because it takes long
 
     def publish(spool: Any) -> None:
         spool.flush()
         insist(name, lambda: upload(spool.name))
         spool.close()
 
-    # An upload, once begun, cannot be taken back by way of pyarrow or fsspec: it begins in commit.
+    # pyarrow and fsspec cannot undo an upload that has begun, so it begins in `commit`.
     return Sink(name, lambda: tempfile.NamedTemporaryFile(prefix="fastmosaic-"), publish=publish)
 
 
@@ -203,7 +203,7 @@ def _upload(spool: str, filesystem: Any, path: str) -> None:
     try:
         stream.write(data)
     except BaseException:
-        # If a stream can be closed after a failed write, half an object appears.
+        # If the stream can be closed after a failed write, an incomplete object appears.
         with suppress(OSError):
             stream.close()
             filesystem.delete_file(path)
@@ -212,7 +212,7 @@ def _upload(spool: str, filesystem: Any, path: str) -> None:
 
 
 def _undo(opened: list[Any], discard: Callable[[], object]) -> None:
-    """Close and discard, though one fails: closing a file may still find the disk full."""
+    """Close and discard, even if one of them fails: closing a file may fail on a full disk."""
     for step in (*(file.close for file in opened), discard):
         with suppress(OSError):
             step()

@@ -1,8 +1,8 @@
-"""Bytes in: open what a user names, and read byte ranges of it.
+"""Input files, read by byte ranges from any thread.
 
-open_source   a path, URI, file or buffer as a `Source`, read by offset from any thread
-coalesce      ranges close together as fewer, longer ones: the plan, without I/O
-read_ranges   the bytes of many ranges, by such a plan
+open_source   open a path, URI, file or buffer as a `Source`
+coalesce      merge ranges that are close together: the plan, without I/O
+read_ranges   read many ranges with such a plan
 """
 
 from __future__ import annotations
@@ -22,26 +22,25 @@ from ..threads import REMOTE_THREADS, num_threads, pool
 from .location import check_binary, info_of, is_directory, is_fsspec, kind_of, locate, os_error
 from .retry import insist
 
-# A local read costs a few microseconds, in which some 16 KiB could be copied instead. Merged reads
-# stay short, as they are shared out to the cores and live as long as one of their slices.
+# A local read costs a few microseconds, the time to copy about 16 KiB. Merged reads stay short,
+# because cores share them and each occupies memory as long as one of its slices is used.
 LOCAL_MAX_GAP: Final = 16 << 10
 LOCAL_MAX_BYTES: Final = 8 << 20
-# A remote read costs tens of milliseconds, in which 1 MiB could be sent; the reference's limits.
+# A remote read costs tens of milliseconds, the time to send about 1 MiB: the reference's limits.
 REMOTE_MAX_GAP: Final = 1 << 20
 REMOTE_MAX_BYTES: Final = 32 << 20
 
-# Below this, starting threads costs more than the copying they share.
+# Below this, threads cost more than the copying that they share.
 LOCAL_PARALLEL_BYTES: Final = 4 << 20
 
 EMPTY: Final = pa.py_buffer(b"")
 
 
 class Source:
-    """Something to read from, by offset and from any thread.
+    """An input file, read by offset from any thread.
 
-    The reader takes anything with `name`, `size`, `is_local`, `read_at` and `close`.
-
-    `is_local` says that a read costs little; otherwise round trips are the cost.
+    The reader accepts any object with `name`, `size`, `is_local`, `read_at` and `close`.
+    `is_local` says that a read is cheap; otherwise each read costs a round trip.
     """
 
     def __init__(
@@ -61,24 +60,26 @@ class Source:
         self._close = close
 
     def read_at(self, offset: int, length: int) -> pa.Buffer:
-        """Exactly `length` bytes from `offset` on."""
+        """Read exactly `length` bytes, beginning at `offset`."""
         if self.closed:
             raise ValueError(f"{self.name} is closed")
         if offset < 0 or length < 0:
-            raise ValueError(f"{length} bytes at offset {offset}: neither may be negative")
+            raise ValueError(
+                f"cannot read {length} bytes at offset {offset}: both must be at least 0"
+            )
         parts: list[pa.Buffer] = []
         count = 0
         while count < length:
             part = self._read_part(offset + count, length - count)
             if part.size > length - count:
                 raise OSError(
-                    f"{self.name}: {length - count} bytes were asked for, {part.size} came; "
-                    "its server or filesystem cannot read ranges"
+                    f"{self.name}: expected {length - count} bytes, got {part.size}; "
+                    "its server or filesystem does not support byte ranges"
                 )
             if part.size == 0:
                 raise OSError(
-                    f"{self.name} ends at byte {offset + count}, within the {length} bytes from "
-                    f"{offset} on; it had {self.size} bytes when it was opened"
+                    f"{self.name} ends at byte {offset + count}, but {length} bytes at offset "
+                    f"{offset} were expected; it had {self.size} bytes when it was opened"
                 )
             parts.append(part)
             count += part.size
@@ -90,7 +91,7 @@ class Source:
         return insist(self.name, lambda: self._read(offset, length))
 
     def close(self) -> None:
-        """Close what was opened for this source; a caller's own file stays open."""
+        """Close the file, unless it is a file object of the caller."""
         if not self.closed:
             self.closed = True
             if self._close is not None:
@@ -104,11 +105,11 @@ class Source:
 
 
 def open_source(source: Any, filesystem: Any = None, *, size: int | None = None) -> Source:
-    """A path, URI, file object or buffer, open for reading.
+    """Open a path, URI, file object or buffer for reading.
 
-    With `filesystem`, of pyarrow or fsspec or as a URI, `source` is a path in it. Anything that
-    has `read_at` and `size` as a `Source` does comes back as it is. `size`, from a listing, spares
-    filesystems of fsspec a request.
+    With `filesystem`, one of pyarrow or fsspec or a URI, `source` is a path in it. An object with
+    `read_at` and `size`, like a `Source`, is returned as it is. A `size` that is known from a
+    listing saves a request on filesystems of fsspec.
     """
     if (found := locate(source, filesystem)) is not None:
         return _open_path(*found, size)
@@ -123,7 +124,7 @@ def open_source(source: Any, filesystem: Any = None, *, size: int | None = None)
     if hasattr(source, "read") and hasattr(source, "seek"):
         return _file_source(source)
     raise TypeError(
-        "a source is a path, a URI, a binary file object or a buffer, "
+        "expected a path, a URI, a binary file object or a buffer to read from, "
         f"not an object of type {type(source).__name__}"
     )
 
@@ -151,7 +152,7 @@ def _open_path(name: str, filesystem: Any, path: str, size: int | None) -> Sourc
 def _is_directory(filesystem: Any, path: str) -> bool:
     try:
         return is_directory(filesystem, path)
-    except OSError:  # it does not answer: what failed before tells more
+    except OSError:  # the error before this one says more
         return False
 
 
@@ -162,9 +163,9 @@ def _fsspec_source(name: str, filesystem: Any, path: str, size: int | None) -> S
             raise os_error(errno.EISDIR, name)
         size = info["size"]
         if size is None:
-            raise OSError(f"{name}: its server does not say how long it is")
+            raise OSError(f"{name}: its server does not report the size of the file")
 
-    # Not a file object: those of fsspec read ahead, and have one position for all threads.
+    # Not a file object: fsspec's read ahead, and have one position for all threads.
     def read(offset: int, length: int) -> pa.Buffer:
         return pa.py_buffer(filesystem.cat_file(path, start=offset, end=offset + length))
 
@@ -174,8 +175,8 @@ def _fsspec_source(name: str, filesystem: Any, path: str, size: int | None) -> S
 def _native_source(
     name: str, file: pa.NativeFile, *, is_local: bool, close: Callable[[], object] | None = None
 ) -> Source:
-    # Not file.read_at: its bytes come from the system, page by page; these from Arrow's pool,
-    # which keeps its pages. 90 MB took 50 ms and 8 ms.
+    # Not file.read_at, which allocates memory from the system, page by page. Arrow's pool keeps
+    # its pages: 90 MB took 8 ms instead of 50 ms.
     return Source(
         name,
         file.size(),
@@ -186,7 +187,7 @@ def _native_source(
 
 
 def _file_source(file: Any) -> Source:
-    """A source over a Python file object, which has one position: reads take turns."""
+    """Return a source for a Python file object, which has one position, so reads take turns."""
     check_binary(file)
     turn = threading.Lock()
 
@@ -206,10 +207,10 @@ def _file_source(file: Any) -> Source:
 def coalesce(
     ranges: Sequence[tuple[int, int]], *, max_gap: int, max_bytes: int
 ) -> list[tuple[int, int]]:
-    """Ascending (offset, length) ranges that cover `ranges`, which may overlap, in any order.
+    """Return ascending (offset, length) ranges that cover `ranges`.
 
-    Neighbours at most `max_gap` bytes apart become one, up to `max_bytes`; a longer range stays
-    whole. Empty ranges are left out.
+    The given ranges may overlap, in any order. Ranges at most `max_gap` bytes apart are merged up
+    to `max_bytes`; a longer range is not split. Empty ranges are dropped.
     """
     merged: list[tuple[int, int]] = []
     start = end = -1
@@ -229,9 +230,9 @@ def coalesce(
 def read_ranges(
     source: Source, ranges: Sequence[tuple[int, int]], *, use_threads: bool = True
 ) -> list[pa.Buffer]:
-    """The bytes of each (offset, length) range, in the order of `ranges`.
+    """Read the bytes of each (offset, length) range, in the order of `ranges`.
 
-    They are slices of fewer, longer reads: each keeps the whole of its read in memory.
+    The results are slices of fewer, longer reads. Each keeps its whole read in memory.
     """
     local = source.is_local
     merged = coalesce(

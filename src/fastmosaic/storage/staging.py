@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from ..threads import REMOTE_THREADS, map_in_order
-from .listing import files_below
+from .listing import entries_below, files_below
 from .location import as_arrow, is_fsspec, is_hidden, kind_of, locate, os_error
 from .replace import (
     exchange,
@@ -101,7 +101,7 @@ class Staging:
         resumable = identity is not None
         if identity is not None:
             _take_back(storage, path, f"{path}/_staging-{identity}")
-        present = files_below(place, path) if kind == "Directory" else []
+        present = _visible_below(place, path) if kind == "Directory" else []
         _check(name, existing, present, suffix)
         identity = identity or uuid.uuid4().hex
         root = inside = f"{path}/_staging-{identity}"
@@ -430,6 +430,17 @@ def is_visible(file: str) -> bool:
     """Return whether a path relative to a dataset is part of it, and not hidden."""
     *directories, name = file.split("/")
     return not (is_hidden(name, False) or any(is_hidden(one, True) for one in directories))
+
+
+def _visible_below(filesystem: Any, directory: str) -> list[str]:
+    """Return the files below a directory that are not hidden, without looking into hidden ones.
+
+    Staging directories of processes that were killed are hidden.
+    """
+    entries = entries_below(
+        filesystem, directory, lambda relative: not is_hidden(_base(relative), True)
+    )
+    return [entry.relative for entry in entries if entry.is_file and is_visible(entry.relative)]
 
 
 def _directories(file: str) -> list[str]:
