@@ -188,7 +188,7 @@ def test_an_open_file_of_fsspec_is_read(memory):
 
 
 def test_a_compressed_open_file_is_refused():
-    with pytest.raises(ValueError, match="compressed as a whole"):
+    with pytest.raises(ValueError, match="open it without compression="):
         open_source(fsspec.open("memory://data", compression="gzip"))
 
 
