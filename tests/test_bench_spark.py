@@ -49,6 +49,7 @@ def test_columns_are_scattered() -> None:
     assert bench.chosen(names, 4) == ["125", "375", "625", "875"]
 
 
+@pytest.mark.exhaustive
 def test_every_contest_is_run(spark: SparkSession, tmp_path: Path) -> None:
     bench.write_data(PLAN, tmp_path)
     results = {one.title: bench.best_times(one) for one in bench.contests(spark, PLAN, tmp_path)}

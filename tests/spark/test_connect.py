@@ -4,6 +4,7 @@ import subprocess
 import sys
 
 import pyarrow as pa
+import pytest
 from spark_faults import LIMIT
 
 import fastmosaic as fm
@@ -35,6 +36,7 @@ print("as expected")
 """
 
 
+@pytest.mark.exhaustive
 def test_reading_and_writing_under_spark_connect(tmp_path):
     table = pa.table({"id": [1, 2, 3], "name": ["a", "b", None], "price": [1.0, 2.0, 3.0]})
     fm.write_table(table, tmp_path / "data.mosaic")

@@ -97,7 +97,15 @@ def damage(path, at):
 # ---- convert: formats
 
 
-@pytest.mark.parametrize("name", WRITERS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        name
+        if name in ("data.parquet", "data.csv.gz", "data.mosaic")
+        else pytest.param(name, marks=pytest.mark.exhaustive)
+        for name in WRITERS
+    ],
+)
 def test_every_format_becomes_mosaic(spark, tmp_path, name):
     WRITERS[name](table(), tmp_path / name)
     report = convert(spark, tmp_path / name, tmp_path / "out", write_statistics=["id"])
@@ -118,8 +126,8 @@ def test_every_format_becomes_mosaic(spark, tmp_path, name):
     ("target", "read"),
     [
         ("parquet", pq.read_table),
-        ("orc", orc.read_table),
-        ("arrow", feather.read_table),
+        pytest.param("orc", orc.read_table, marks=pytest.mark.exhaustive),
+        pytest.param("arrow", feather.read_table, marks=pytest.mark.exhaustive),
         ("csv", lambda path: csv.read_csv(path, convert_options=NULLS)),
         ("json", lambda path: pyarrow.json.read_json(path).cast(table().schema)),
     ],
@@ -861,6 +869,7 @@ def test_wrong_words(words, capsys):
     assert printed.count("\n") == 1
 
 
+@pytest.mark.exhaustive
 def test_spark_submit(tmp_path):
     """The same words, as an application of spark-submit; the workers import the package."""
     pq.write_table(table(), tmp_path / "a.parquet")

@@ -248,6 +248,7 @@ def test_a_stream_reads_each_file_once(follow, tmp_path):
     assert follow(path) == []
 
 
+@pytest.mark.exhaustive
 def test_a_stream_waits_for_its_directory(follow, tmp_path):
     path = tmp_path / "t"
     assert follow(path, schema="id long") == []

@@ -464,6 +464,7 @@ def test_a_commit_that_was_interrupted_is_taken_back(stream, tmp_path):
     assert hidden(path) == ["_commits"]
 
 
+@pytest.mark.exhaustive
 def test_two_queries_write_to_one_directory(stream, tmp_path):
     path = tmp_path / "t"
     stream([[1], [2]], path)
@@ -481,6 +482,7 @@ def test_a_stream_of_complete_results_replaces_them(stream, tmp_path):
     assert hidden(path) == []
 
 
+@pytest.mark.exhaustive
 def test_options_of_a_stream(stream, tmp_path):
     stream([[1, 2], [2]], tmp_path / "t", mode="append", aggregate=False, write_statistics="id")
     assert ids(tmp_path / "t") == [1, 2, 2]
