@@ -1,6 +1,7 @@
 """Many files as one table: find, plan, read, write.
 
 arrow        MosaicDataset: many files as one pyarrow dataset, for Arrow, DuckDB and Polars
+bounds       Minimum and maximum of many columns
 discovery    Find the files that a path, a directory, a glob or a list of these stands for
 distinct     Estimates how many distinct values a column has, with a small sketch that can be merged
 files        One file of a dataset: its metadata, read once, and reading row groups of it
