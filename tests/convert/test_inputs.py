@@ -13,9 +13,12 @@ from files import write_lines, write_stream
 from pyarrow import csv, feather, orc
 
 import fastmosaic as fm
+from fastmosaic.cli import main
 from fastmosaic.convert import read as formats
 from fastmosaic.convert.inputs import matching, open_input
+from fastmosaic.dataset import discovery
 from fastmosaic.errors import ColumnNotFoundError, CorruptFileError, SchemaMismatchError
+from fastmosaic.schemas.fit import Fit
 
 DAYS = [datetime.date(2020, 1, day) for day in (1, 2, 3, 4)]
 TABLE = pa.table(
@@ -109,7 +112,7 @@ def test_the_bytes_tell_the_format_if_the_name_does_not(tmp_path, name):
 
 def test_the_format_is_given(tmp_path):
     csv.write_csv(TABLE, tmp_path / "data.txt")
-    with pytest.raises(ValueError, match=r"data\.txt: neither its name nor its bytes"):
+    with pytest.raises(ValueError, match=r"data\.txt: cannot determine the format"):
         open_input([str(tmp_path / "data.txt")])
     assert open_input([str(tmp_path / "data.txt")], "csv").count() == 4
     with pytest.raises(ValueError, match=r"'parket' is none of .*did you mean 'parquet'"):
@@ -126,7 +129,7 @@ def test_files_of_two_formats(tmp_path):
         open_input([str(tmp_path / "one.csv"), str(tmp_path / "two.orc")])
     (tmp_path / "two.orc").rename(tmp_path / "notes")
     (tmp_path / "notes").write_text("buy milk")
-    with pytest.raises(ValueError, match=r"notes: neither .*one\.csv is csv"):
+    with pytest.raises(ValueError, match=r"notes: cannot determine .*one\.csv is csv"):
         open_input([str(tmp_path)])
 
 
@@ -211,7 +214,7 @@ def test_a_value_of_another_type_is_named(tmp_path, monkeypatch):
     message = r"t\.csv: column 'price': read as int64, but there is '2\.5' in row 102"
     with pytest.raises(SchemaMismatchError, match=message):
         list(open_input([str(path)]).batches())
-    with pytest.raises(SchemaMismatchError, match="--type 'price=string' would take it"):
+    with pytest.raises(SchemaMismatchError, match="--type 'price=string' to read it as text"):
         list(open_input([str(path)], types={}).batches(["price"]))
     source = open_input([str(path)], types={"pri*": pa.float64()})
     assert rows_of(source)[-1] == {"id": 1, "price": 2.5}
@@ -277,10 +280,12 @@ def test_what_came_out_of_a_pipe_does_not_stay(tmp_path, monkeypatch):
 
 def test_what_pipes_cannot_be(tmp_path):
     feeder = feed(tmp_path / "pipe", b"id\n1\n")
-    with pytest.raises(ValueError, match="pipe: neither its name nor its bytes tell the format"):
+    with pytest.raises(
+        ValueError, match="pipe: cannot determine the format from the name or the content"
+    ):
         open_input([str(tmp_path / "pipe")])
     feeder.join()
-    with pytest.raises(ValueError, match="read alone"):
+    with pytest.raises(ValueError, match="cannot be combined"):
         open_input(["-", "other.csv"], "csv")
 
 
@@ -298,5 +303,79 @@ def test_matching_columns():
         matching(["tmp_1"], names)
     with pytest.raises(ColumnNotFoundError, match=r"no column matches 'tmp_1\*'; did you mean"):
         matching(["tmp_1*"], names)
-    with pytest.raises(ValueError, match="no column is named"):
+    with pytest.raises(ValueError, match="no column is given"):
         matching([" , "], names)
+
+
+def test_files_are_listed_once(tmp_path, monkeypatch):
+    for day in range(3):
+        (tmp_path / f"day={day}").mkdir()
+        fm.write_table(pa.table({"x": [day]}), tmp_path / f"day={day}" / "a.mosaic")
+        pq.write_table(pa.table({"x": [day]}), tmp_path / f"day={day}" / "a.parquet")
+    listings = []
+    listed = discovery.entries_below
+
+    def entries_below(*arguments, **options):
+        listings.append(arguments)
+        return listed(*arguments, **options)
+
+    monkeypatch.setattr(discovery, "entries_below", entries_below)
+    for format in ("mosaic", "parquet"):
+        listings.clear()
+        source = open_input([f"{tmp_path}/*/*.{format}"])
+        found = pa.Table.from_batches(list(source.batches()))
+        assert found.to_pydict() == {"x": [0, 1, 2], "day": [0, 1, 2]}
+        assert source.count("x > 0") == 2
+        assert len(listings) == 1
+
+
+@pytest.mark.parametrize("target", ["out.mosaic", "out.parquet", "directory"])
+def test_a_batch_is_converted_once(tmp_path, monkeypatch, target):
+    (tmp_path / "day=1").mkdir()
+    table = pa.table(
+        {"s": pa.array(["a", "b"]).dictionary_encode(), "u": pa.array([1, 2], "uint8")}
+    )
+    pq.write_table(table, tmp_path / "day=1" / "a.parquet")
+    batches = []
+    convert = Fit._convert
+
+    def counted(self, batch, *arguments):
+        batches.append(batch)
+        return convert(self, batch, *arguments)
+
+    monkeypatch.setattr(Fit, "_convert", counted)
+    words = ["convert", f"{tmp_path}/*/a.parquet", str(tmp_path / target), "--type", "u=int64"]
+    assert main([*words, "--partition-by", "s"] if target == "directory" else words) == 0
+    assert len(batches) == 1
+    read = pq.read_table if target == "out.parquet" else fm.read_table
+    expected = {"s": ["a", "b"], "u": [1, 2], "day": [1, 1]}
+    found = read(str(tmp_path / target))
+    assert found.select(["s", "u", "day"]).to_pydict() == expected
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "csv"])
+def test_dates_and_times_come_back_from_text(tmp_path, suffix):
+    table = TABLE.append_column("at", pa.array([0, 1500, None, -1], pa.timestamp("ms")))
+    table = table.append_column("micro", pa.array([0, 1, None, -1], pa.timestamp("us")))
+    table = table.append_column("zone", pa.array([0, 1, None, -1], pa.timestamp("us", "UTC")))
+    fm.write_table(table, tmp_path / "a.mosaic")
+    assert main(["convert", str(tmp_path / "a.mosaic"), str(tmp_path / f"b.{suffix}")]) == 0
+    assert main(["convert", str(tmp_path / f"b.{suffix}"), str(tmp_path / "c.mosaic")]) == 0
+    found = fm.read_table(tmp_path / "c.mosaic")
+    assert found.schema.field("day").type == pa.date32()
+    assert all(pa.types.is_timestamp(found.schema.field(n).type) for n in ("at", "micro", "zone"))
+    assert found.to_pydict() == table.to_pydict()
+
+
+def test_leading_zeros_are_reported_by_the_command(tmp_path, capsys):
+    (tmp_path / "a.csv").write_text("zip,name\n00123,x\n")
+    words = ["convert", str(tmp_path / "a.csv"), str(tmp_path / "a.mosaic")]
+    assert main(words) == 0
+    message = (
+        "fastmosaic: warning: leading zeros are lost in column 'zip', which is read as integers"
+    )
+    assert message in capsys.readouterr().err
+    assert fm.read_table(tmp_path / "a.mosaic")["zip"].to_pylist() == [123]
+    assert main([*words, "--overwrite", "--type", "zip=string"]) == 0
+    assert capsys.readouterr().err == ""
+    assert fm.read_table(tmp_path / "a.mosaic")["zip"].to_pylist() == ["00123"]

@@ -71,12 +71,12 @@ def test_days_and_times_of_json_are_texts():
 
 @pytest.mark.parametrize("content", ["", "\n\n"])
 def test_json_without_rows(content):
-    with pytest.raises(CorruptFileError, match="it is empty"):
+    with pytest.raises(CorruptFileError, match="the file is empty"):
         schema_of(content, "json")
 
 
 def test_json_of_types_that_nothing_joins():
-    with pytest.raises(CorruptFileError, match=r"/a\) changed from number to string"):
+    with pytest.raises(CorruptFileError, match=r"/a\) changed from number to string in row 6"):
         schema_of('{"a": 1}\n' * 20 + '{"a": "x"}\n', "json")
 
 
@@ -114,3 +114,77 @@ def test_columns_that_are_wanted():
     assert read("a,b\n1,2\n", "csv", schema, ["c", "b"]).to_pylist() == [{"c": None, "b": 2}]
     found = read('{"a": 1, "b": 2}\n', "json", schema, ["c", "b"])
     assert found.to_pylist() == [{"c": None, "b": 2}]
+
+
+def test_leading_zeros_are_reported():
+    content = "zip,id,when\n" + "12345,1,05:00\n" * 2 + "00123,0,06:00\n"
+    message = (
+        "lost in column 'zip', which is read as integers; use --type 'zip=string' to keep them"
+    )
+    with pytest.warns(text.LeadingZerosWarning, match=message):
+        schema = schema_of(content, "csv")
+    assert schema.field("zip").type == pa.int64()
+
+
+def test_leading_zeros_in_columns_that_are_empty_at_first():
+    content = "id,zip\n" + "1,\n" * 50 + "1,-007\n"
+    with pytest.warns(text.LeadingZerosWarning, match="lost in column 'zip'"):
+        assert schema_of(content, "csv").field("zip").type == pa.int64()
+
+
+def test_many_columns_with_leading_zeros_are_counted():
+    names = [f"c{i}" for i in range(7)]
+    content = f"{','.join(names)}\n{','.join(['01'] * 7)}\n"
+    with pytest.warns(text.LeadingZerosWarning, match=r"in 7 columns \('c0', .*'c4', \.\.\.\)"):
+        schema_of(content, "csv")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "x,y\n0,0.5\n-0,1\n10,2020-01-01\n",
+        "x\n2020-01-01\n",
+        "x\n00:30\n",
+        "x\n00.5\n",
+        "x\na01\n01\n",
+    ],
+)
+def test_zeros_that_are_kept_are_not_reported(content, recwarn):
+    schema_of(content, "csv")
+    assert not recwarn
+
+
+def test_leading_zeros_of_a_column_whose_type_is_given(recwarn):
+    assert schema_of("zip\n00123\n", "csv", zip=pa.string()).types == [pa.string()]
+    assert schema_of("zip\n00123\n", "csv", zip=pa.int32()).types == [pa.int32()]
+    assert not recwarn
+
+
+def test_dates_in_json_are_dates():
+    rows = [{"day": "2024-01-31", "at": "2024-01-31 12:00:00", "both": "2024-01-31", "text": "x"}]
+    rows += [{"day": None}] * 20
+    rows += [{"day": "1969-12-31", "at": "2024-01-31", "both": "2024-01-31 12:00:00"}]
+    content = "\n".join(map(json.dumps, rows))
+    schema = schema_of(content, "json")
+    assert schema.field("day").type == pa.date32()
+    assert pa.types.is_timestamp(schema.field("at").type)
+    assert pa.types.is_timestamp(schema.field("both").type)
+    assert schema.field("text").type == pa.string()
+
+
+@pytest.mark.parametrize(
+    ("texts", "type"),
+    [
+        (["2024-01-31 12:00:00.5", None], pa.timestamp("ms")),
+        (["2024-01-31T12:00:00.123456Z", "2024-01-31T12:00:00.1Z"], pa.timestamp("us", "UTC")),
+        (["2024-01-31 12:00:00.123456789", "2024-01-31"], pa.timestamp("ns")),
+        (["2024-01-31 12:00:00.5", "2024-01-31 12:00:00.5Z"], pa.string()),
+        (["2024-13-31 12:00:00.5", "x"], pa.string()),
+        (["2024-13-31 12:00:00.5"], pa.string()),
+        (["9999-01-31 12:00:00.123456789"], pa.string()),
+        (["2024-01-31", "x"], pa.string()),
+    ],
+)
+def test_timestamps_in_json(texts, type):
+    content = "\n".join(json.dumps({"x": text, "filler": "-" * 40}) for text in texts)
+    assert schema_of(content, "json").field("x").type == type

@@ -10,7 +10,8 @@ from typing import Any, Final
 import pyarrow as pa
 
 from ..convert import read as formats
-from ..convert.inputs import STANDARD, Input, matching
+from ..convert.find import STANDARD
+from ..convert.inputs import Input, matching
 from ..file.options import OPTIONS, Option, OptionKind
 from ..query.selection import split_names
 from ..storage.location import as_arrow, locate

@@ -1,8 +1,9 @@
 """Parquet, ORC, Arrow, CSV and JSON lines as streams of batches.
 
-compare   How two tables differ: in their columns, and in their rows, which are read side by side
-inputs    What a command reads: files of one format, as one table
-read      Files of several formats as streams of batches
-text      CSV and JSON lines as batches, and what types their columns have
-write     Files of several formats that are written batch by batch, and appear when they are whole
+compare   Compare two tables: their columns and their rows
+find      Find the input files of a command, and their format
+inputs    The input of a command: files of one format, read as one table
+read      Read files of several formats as streams of batches
+text      Read CSV and JSON lines as batches, and infer the types of their columns
+write     Write files of several formats batch by batch
 """

@@ -1,8 +1,9 @@
-"""How two tables differ: in their columns, and in their rows, which are read side by side."""
+"""Compare two tables: their columns, and their rows, which are read side by side."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field as dataclass_field
 from typing import Any, Final
 
@@ -13,26 +14,91 @@ from ..errors import UnsupportedError
 from ..format.types import storage_type
 from ..schemas.fit import Fits
 from ..schemas.widen import widened
-from .inputs import Input
+from .inputs import Input, open_input
 
 _NUM_SHOWN: Final = 3  # rows of a column that differs
 
 
+@dataclass(frozen=True)
+class Comparison:
+    """How two tables differ."""
+
+    columns: SchemaDifference
+    rows: RowDifference | None  # None if only columns were compared
+
+    @property
+    def differ(self) -> bool:
+        """Whether there is any difference."""
+        return self.columns.differ or (self.rows is not None and self.rows.differ)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the differences as values of JSON."""
+        rows = None if self.rows is None else self.rows.to_dict()
+        return {"differ": self.differ, "columns": self.columns.to_dict(), "rows": rows}
+
+
+def compare(
+    one: str | os.PathLike[str],
+    other: str | os.PathLike[str],
+    *,
+    rows: bool = True,
+    strict: bool = False,
+    types: Mapping[str, pa.DataType] | None = None,
+) -> Comparison:
+    """Compare two tables in files of any supported format.
+
+    Parameters
+    ----------
+    one, other : path, URI, directory or glob
+        Files of one format on each side; the formats of both sides may differ.
+    rows : bool, default True
+        Compare the rows, in order, as well as the columns.
+    strict : bool, default False
+        Types must be exactly equal, and metadata and nullability count. Otherwise, types that Mosaic
+        stores in the same way, such as string and large_string, are equal.
+    types : dict of str to pyarrow.DataType, optional
+        Types of columns in CSV and JSON files, by name or glob.
+
+    Returns
+    -------
+    Comparison
+        `differ` tells whether there is a difference; `columns`, `rows` and `to_dict()` which.
+
+    Examples
+    --------
+    >>> import tempfile, pyarrow as pa, fastmosaic as fm
+    >>> from fastmosaic.convert.compare import compare
+    >>> with tempfile.TemporaryDirectory() as path:
+    ...     fm.write_table(pa.table({"x": [1, 2], "y": [1, 2]}), f"{path}/a.mosaic")
+    ...     fm.write_table(pa.table({"x": [1, 3]}), f"{path}/b.mosaic")
+    ...     found = compare(f"{path}/a.mosaic", f"{path}/b.mosaic")
+    >>> found.differ, [field.name for field in found.columns.only_one], list(found.rows.columns)
+    (True, ['y'], ['x'])
+    """
+    a, b = (open_input([os.fspath(path)], types=types, whole=True) for path in (one, other))
+    columns = SchemaDifference.of(a.schema, b.schema, strict=strict)
+    if not rows:
+        return Comparison(columns, None)
+    difference = RowDifference(columns.common)
+    difference.compare(a, b, lambda step: None, is_enough=False)
+    return Comparison(columns, difference)
+
+
 @dataclass
-class Columns:
+class SchemaDifference:
     """How two schemas differ."""
 
     only_one: list[pa.Field]
     only_other: list[pa.Field]
     types: list[tuple[pa.Field, pa.Field]]
-    order: tuple[str, str] | None  # the first columns that are not at the same place
-    metadata: list[str]  # what else differs, in words
-    common: pa.Schema  # what rows are compared as
+    order: tuple[str, str] | None  # the first columns at different places
+    metadata: list[str]  # other differences, in words
+    common: pa.Schema  # the types as which rows are compared
     incomparable: list[str]
     strict: bool
 
     @classmethod
-    def of(cls, one: pa.Schema, other: pa.Schema, *, strict: bool) -> Columns:
+    def of(cls, one: pa.Schema, other: pa.Schema, *, strict: bool) -> SchemaDifference:
         both = [name for name in one.names if other.get_field_index(name) >= 0]
         known = set(both)
         pairs = [(one.field(name), other.field(name)) for name in both]
@@ -83,7 +149,7 @@ def _is_same_type(one: pa.DataType, other: pa.DataType, strict: bool) -> bool:
 
 
 def common_type(one: pa.DataType, other: pa.DataType) -> pa.DataType | None:
-    """A type that values of both can be compared as, or None."""
+    """Return a type as which values of both can be compared, or None."""
     if one == other or types.is_null(other):
         return one
     if types.is_null(one):
@@ -129,14 +195,14 @@ def _metadata(
 
 @dataclass
 class _Difference:
-    """The rows in which a column differs: how many, and the first few with both values."""
+    """The rows in which a column differs: their number, and the first few with both values."""
 
     num_rows: int = 0
     first: list[tuple[int, Any, Any]] = dataclass_field(default_factory=list)
 
 
-class Rows:
-    """How the rows of two tables differ, in columns that both have."""
+class RowDifference:
+    """How the rows of two tables differ, in the columns that both have."""
 
     def __init__(self, schema: pa.Schema) -> None:
         self._schema = schema
@@ -150,7 +216,7 @@ class Rows:
     def compare(
         self, one: Input, other: Input, advance: Callable[[int], object], *, is_enough: bool
     ) -> None:
-        """Read both; up to the first difference only, if that `is_enough`."""
+        """Read both tables; with `is_enough`, only up to the first difference."""
         counts = [source.num_rows for source in (one, other)]
         if is_enough and None not in counts and counts[0] != counts[1]:
             self.counts = [count or 0 for count in counts]
@@ -198,7 +264,10 @@ class Rows:
 def aligned(
     one: Iterator[pa.RecordBatch], other: Iterator[pa.RecordBatch]
 ) -> Iterator[tuple[int, pa.RecordBatch, pa.RecordBatch]]:
-    """Batches of the same rows of both, and the number of the first; the longer is read, too."""
+    """Yield batches of the same rows of both, with the number of the first row.
+
+    Both are read to their ends, even if one is longer.
+    """
     start = 0
     a: pa.RecordBatch | None = None
     b: pa.RecordBatch | None = None
@@ -222,7 +291,7 @@ def _filled(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def differing(one: pa.Array, other: pa.Array) -> list[int]:
-    """The rows in which two arrays of one type differ."""
+    """Return the rows in which two arrays of one type differ."""
     import pyarrow.compute as pc
 
     if types.is_nested(one.type) or types.is_interval(one.type):
@@ -237,7 +306,7 @@ def differing(one: pa.Array, other: pa.Array) -> list[int]:
 
 
 def _is_same(one: Any, other: Any) -> bool:
-    """Whether values are equal, with NaN equal to NaN."""
+    """Whether values are equal; NaN is equal to NaN."""
     if isinstance(one, list | tuple) and isinstance(other, list | tuple):
         return len(one) == len(other) and all(map(_is_same, one, other))
     if isinstance(one, dict) and isinstance(other, dict):
@@ -247,6 +316,6 @@ def _is_same(one: Any, other: Any) -> bool:
 
 def _shown(array: pa.Array, row: int) -> Any:
     if types.is_temporal(array.type):
-        # Python's have no nanoseconds, and no years beyond 9999.
+        # Python's types have no nanoseconds, and no years beyond 9999.
         return array.slice(row, 1).cast(pa.string())[0].as_py()
     return array[row].as_py()

@@ -1,15 +1,11 @@
-"""What a command reads: files of one format, as one table.
+"""The input of a command: files of one format, read as one table.
 
-Mosaic files are a data set: its columns and conditions decide what is read. Of other formats the
-columns are chosen as far as the format allows, and rows are filtered batch by batch.
+Mosaic files form a dataset, which reads only the columns and row groups that are needed. For other
+formats, columns are selected as far as the format allows, and rows are filtered batch by batch.
 """
 
 from __future__ import annotations
 
-import os
-import shutil
-import stat
-import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -17,46 +13,44 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from ..dataset.discovery import Found, discover
+from ..dataset.discovery import Found
 from ..dataset.fileset import FileSet
 from ..dataset.hive import resolve
-from ..errors import ColumnNotFoundError, CorruptFileError, MosaicError, SchemaMismatchError
+from ..errors import ColumnNotFoundError, SchemaMismatchError
 from ..query.filters import filter_table
 from ..query.rows import one_batch
 from ..query.selection import GLOB, selected, split_names
 from ..schemas.fit import Fits
 from ..schemas.widen import unite
-from ..storage.location import as_arrow
 from . import read as formats, text
+from .find import find, naming_file, size_of
 from .text import DEFAULT_DIALECT, Dialect
 
 if TYPE_CHECKING:
     from pyarrow.compute import Expression
 
-STANDARD: Final = "-"  # input or output, as other commands call it
-
 _BATCH_ROWS: Final = 65536
-_SPOOL_BYTES: Final = 1 << 20  # that are copied at a time
+_ADVICE: Final = "use --type to choose another type"
 
 Advance = Callable[[int], object]
 
 
 class Input(ABC):
-    """Files that are read as one table."""
+    """Files of one format that are read as one table."""
 
     format: str
     files: list[Found]
     num_bytes: int  # of the files
-    num_rows: int | None  # None if it takes reading them
-    fileset: FileSet | None = None  # of Mosaic files
-    spool: Any = None  # what came out of a pipe, as long as it is needed
+    num_rows: int | None  # None if only reading the files would tell
+    fileset: FileSet | None = None  # only of Mosaic files
+    spool: Any = None  # holds the content of a pipe as long as it is needed
 
     @property
     @abstractmethod
     def schema(self) -> pa.Schema: ...
 
     def field(self, name: str) -> pa.Field:
-        """The column called `name`; ColumnNotFoundError if there is none."""
+        """Return the column called `name`, or raise `ColumnNotFoundError`."""
         index = self.schema.get_field_index(name)
         if index < 0:
             raise ColumnNotFoundError.for_name(name, self.names())
@@ -66,14 +60,14 @@ class Input(ABC):
         return list(self.schema.names)
 
     def select(self, patterns: Sequence[str] | None) -> list[str] | None:
-        """The names of columns that patterns stand for: names and globs, with commas between.
+        """Return the columns that match patterns: names and globs, separated by commas.
 
-        They come in the order in which they are named, each once; None stands for all columns.
+        They come in the order of the patterns, each once. None stands for all columns.
         """
         return None if patterns is None else matching(patterns, self.names())
 
     def schema_of(self, columns: Sequence[str] | None) -> pa.Schema:
-        """The schema of batches of these columns."""
+        """Return the schema of batches of these columns."""
         if columns is None:
             return self.schema
         return pa.schema([self.field(name) for name in columns], self.schema.metadata)
@@ -83,10 +77,14 @@ class Input(ABC):
         columns: Sequence[str] | None = None,
         where: str | None = None,
         advance: Advance | None = None,
+        *,
+        schema: pa.Schema | None = None,
     ) -> Generator[pa.RecordBatch]:
-        """The rows that match the condition `where`; few of them are in memory at a time.
+        """Yield the rows that match the condition `where`, a few at a time.
 
-        `advance` is told how many more bytes of the files are done.
+        `advance` is called with the number of bytes of the files that were processed since the last
+        call. Batches have the schema `schema_of(columns)`, or `schema`, which must have the same
+        columns; each batch is converted to it once.
         """
         if columns is not None:
             for name in columns:
@@ -96,10 +94,10 @@ class Input(ABC):
         condition = None if where is None else parse(where)
         expression = None if condition is None else condition.expression(self.field)
         needed = () if condition is None else condition.names
-        return self._batches(columns, expression, needed, advance or (lambda step: None))
+        return self._batches(columns, expression, needed, advance or (lambda step: None), schema)
 
     def count(self, where: str | None = None) -> int:
-        """How many rows match."""
+        """Return the number of rows that match."""
         if where is None and self.num_rows is not None:
             return self.num_rows
         return sum(batch.num_rows for batch in self.batches([], where))
@@ -111,8 +109,9 @@ class Input(ABC):
         expression: Expression | None,
         needed: Sequence[str],
         advance: Advance,
+        schema: pa.Schema | None,
     ) -> Generator[pa.RecordBatch]:
-        """The rows that match; `needed` are the columns of the expression."""
+        """Yield the rows that match; `needed` are the columns of the expression."""
 
 
 def open_input(
@@ -123,134 +122,41 @@ def open_input(
     dialect: Dialect = DEFAULT_DIALECT,
     whole: bool = False,
 ) -> Input:
-    """Files of one format by their paths, directories or globs; "-" is standard input.
+    """Open files of one format by their paths, directories or globs; "-" is standard input.
 
-    What comes out of a pipe is kept in a temporary file: most formats are read from their ends, and
-    text is read twice. The format is given, or told by the end of a name, or by the bytes of the file.
-
-    `types` are those of columns in text, by name or glob. Where none is given, text has the types
-    of its beginning, or those of all of it if it is to be read as a `whole` first.
+    `types` are the types of columns in text, by name or glob. The types of other columns are
+    inferred from the first block of each file, or from all of its text with `whole`.
     """
-    if format is not None:
-        formats.check_format("format", format)
-    spool = None
-    if any(map(_is_pipe, paths)):
-        if len(paths) > 1:
-            raise ValueError("a pipe, or standard input, is read alone, without other files")
-        spool, found = _spooled(paths[0])
-        paths = [spool.name]
-    else:
-        found = discover(paths[0] if len(paths) == 1 else list(paths))
-    known = _format_of(found, format)
+    found = find(paths, format)
     source: Input
-    if known == "mosaic":
-        source = _Mosaic(paths, found)
+    if found.format == "mosaic":
+        source = _MosaicInput(found.files, types)
     else:
-        source = _Others(found, known, types, dialect, whole)
-    source.spool = spool
+        source = _OtherInput(found.files, found.format, types, dialect, whole)
+    source.spool = found.spool
     return source
 
 
-def _is_pipe(path: str) -> bool:
-    """Whether it can be read but once: standard input, a pipe, a device."""
-    if path == STANDARD:
-        return True
-    try:
-        mode = os.stat(path).st_mode
-    except (OSError, ValueError):
-        return False
-    return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
-
-
-def _spooled(path: str) -> tuple[Any, list[Found]]:
-    """What comes out of a pipe, in a file that is gone when nobody holds it."""
-    is_standard = path == STANDARD
-    # How its name ends may tell its format, and how it is compressed.
-    suffix = "" if is_standard else f"-{os.path.basename(path)}"
-    spool = tempfile.NamedTemporaryFile(prefix="fastmosaic-", suffix=suffix)  # noqa: SIM115
-    with open(0 if is_standard else path, "rb", closefd=not is_standard) as pipe:
-        shutil.copyfileobj(pipe, spool, _SPOOL_BYTES)
-    spool.flush()
-    name = "standard input" if is_standard else path
-    return spool, [Found(name, None, spool.name, spool.tell(), {})]
-
-
 def matching(patterns: Sequence[str], names: Sequence[str]) -> list[str]:
-    """Those of `names` that are meant by names and globs with commas between them."""
+    """Return those of `names` that match names and globs, separated by commas."""
     known = set(names)
     chosen = selected(
         [one for given in patterns for one in ([given] if given in known else split_names(given))],
         names,
     )
     if not chosen:
-        raise ValueError("no column is named")
+        raise ValueError("no column is given")
     return chosen
 
 
-def size_of(found: Found) -> int:
-    """The bytes of a file."""
-    if found.size is not None:
-        return found.size
-    if found.filesystem is None:
-        return os.stat(found.path).st_size
-    return int(as_arrow(found.filesystem).get_file_info(found.path).size)
+class _MosaicInput(Input):
+    """A dataset of Mosaic files."""
 
-
-def _format_of(found: Sequence[Found], given: str | None) -> str:
-    if given is not None:
-        return given
-    kinds: dict[str | None, str] = {}  # each with the name of a file that has it
-    for one in found:
-        format = formats.format_of(one.name)
-        if format is None:
-            with _blaming(one.name):
-                format = formats.format_by_content(one)
-        kinds.setdefault(format, one.name)
-    unknown = kinds.pop(None, None)
-    if len(kinds) > 1:
-        (one_format, one_name), (other_format, other_name), *_ = kinds.items()
-        raise ValueError(
-            f"files of one format are read together, but {one_name} is {one_format} and "
-            f"{other_name} is {other_format}"
-        )
-    if unknown is not None:
-        others = "".join(f"; {name} is {format}" for format, name in kinds.items())
-        raise ValueError(
-            f"{unknown}: neither its name nor its bytes tell the format{others}; "
-            "convert --from reads it as one"
-        )
-    (format,) = kinds
-    assert format is not None
-    return format
-
-
-@contextmanager
-def _blaming(name: str) -> Iterator[None]:
-    """Let errors in the block name the file that is read."""
-    try:
-        yield
-    except MosaicError as error:
-        error.locate(file=name)
-        raise
-    except (pa.ArrowException, ValueError) as error:
-        raise CorruptFileError(str(error), file=name) from error
-    except OSError as error:
-        # Arrow's own say what is wrong with the bytes, and have no number.
-        if error.errno is not None:
-            raise
-        raise CorruptFileError(str(error), file=name) from error
-
-
-# ---- Mosaic
-
-
-class _Mosaic(Input):
-    """A data set of Mosaic files, or one of them."""
-
-    def __init__(self, paths: Sequence[str], found: list[Found]) -> None:
+    def __init__(self, found: list[Found], types: Mapping[str, pa.DataType] | None) -> None:
         self.format = "mosaic"
         self.files = found
-        self.fileset: FileSet = FileSet(paths[0] if len(paths) == 1 else list(paths))
+        self.fileset: FileSet = FileSet(found)
+        self._advice = "" if types is None else _ADVICE
         self.num_bytes = sum(file.size for file in self.fileset.files)
         self.num_rows = self.fileset.count_rows()
 
@@ -273,20 +179,20 @@ class _Mosaic(Input):
         expression: Expression | None,
         needed: Sequence[str],
         advance: Advance,
+        schema: pa.Schema | None,
     ) -> Generator[pa.RecordBatch]:
         query = self.fileset.query(columns, expression)
         num_rows = sum(planned.num_rows for planned in self.fileset.plan(query))
         row_bytes = self.num_bytes / max(1, num_rows)
-        yield from self.fileset.iter_batches(
+        fits = Fits(query.result if schema is None else schema, advice=self._advice)
+        for batch in self.fileset.iter_batches(
             query, _BATCH_ROWS, progress=lambda count: advance(int(count * row_bytes))
-        )
+        ):
+            yield from fits(batch)
 
 
-# ---- the others
-
-
-class _Others(Input):
-    """Files of a format that others made."""
+class _OtherInput(Input):
+    """Files of another format."""
 
     def __init__(
         self,
@@ -312,24 +218,20 @@ class _Others(Input):
         return self._schema
 
     def _inspect(self, found: Found, whole: bool) -> pa.Schema:
-        """The columns of a file."""
+        """Return the columns of a file."""
 
         @contextmanager
         def stream() -> Iterator[Any]:
             with formats.open_stream(found) as (opened, _):
                 yield opened
 
-        with _blaming(found.name):
+        with naming_file(found.name):
             if self.format not in formats.TEXT:
                 schema = formats.inspect(found, self.format, size_of(found))[0]
-            elif whole:
-                schema = text.read_schema(stream, self.format, self._typed, self._dialect)
             else:
-                with (
-                    stream() as opened,
-                    text.open_text(opened, self.format, dialect=self._dialect) as reader,
-                ):
-                    schema = text.with_types(reader.schema, self._typed(reader.schema.names))
+                schema = text.read_schema(
+                    stream, self.format, self._typed, self._dialect, whole=whole
+                )
             text.check_names(schema.names)
             for key in found.keys:
                 if schema.get_field_index(key) >= 0:
@@ -339,17 +241,17 @@ class _Others(Input):
         return schema
 
     def _typed(self, names: Sequence[str]) -> dict[str, pa.DataType]:
-        """The types that were given for columns, of which JSON may have more."""
+        """Return the types given for columns; in JSON, the columns need not be among `names`."""
         typed = {}
         for pattern, type in (self._types or {}).items():
-            # A field of JSON need not be in every file, nor in its beginning.
+            # A field of JSON need not be in every file, or in its first block.
             is_new = self.format == "json" and not GLOB.search(pattern)
             for name in split_names(pattern) if is_new else matching([pattern], names):
                 typed[name] = type
         return typed
 
     def _united(self) -> pa.Schema:
-        """The columns of all files, then those of their partitions."""
+        """Return the columns of all files, followed by the partition columns."""
         distinct: list[tuple[pa.Schema, str]] = []
         for name, schema in self._own.items():
             if not any(schema.equals(other, check_metadata=True) for other, _ in distinct):
@@ -357,7 +259,7 @@ class _Others(Input):
         first = distinct[0][0]
         if len(distinct) == 1:
             return pa.schema([*first, *self._partitions], first.metadata)
-        advice = "use --type to choose one" if self.format == "csv" else "convert one first"
+        advice = "use --type to choose one" if self.format == "csv" else "convert one of them first"
         united = unite(distinct, advice=advice)
         is_agreed = all(schema.metadata == first.metadata for schema, _ in distinct)
         return pa.schema([*united, *self._partitions], first.metadata if is_agreed else None)
@@ -365,7 +267,7 @@ class _Others(Input):
     def _count(self) -> int | None:
         total = 0
         for one in self.files:
-            with _blaming(one.name):
+            with naming_file(one.name):
                 count = formats.count_rows(one, self.format)
             if count is None:
                 return None
@@ -378,66 +280,53 @@ class _Others(Input):
         expression: Expression | None,
         needed: Sequence[str],
         advance: Advance,
+        schema: pa.Schema | None,
     ) -> Generator[pa.RecordBatch]:
-        result = self.schema_of(columns)
-        extra = [name for name in dict.fromkeys(needed) if result.get_field_index(name) < 0]
-        wanted = [*result.names, *extra]
-        keys = set(self._partitions.names)
-        fields = [self.field(name) for name in wanted if name not in keys]
-        inside = pa.schema(fields, self._schema.metadata)
+        result = self.schema_of(columns) if schema is None else schema
+        target = result
+        if expression is not None:
+            # The condition was bound to the columns as they are in the files.
+            names = dict.fromkeys([*result.names, *needed])
+            target = pa.schema([self.field(name) for name in names], self._schema.metadata)
+        advice = "" if self._types is None else _ADVICE
+        fits = Fits(target, self._partitions, drop=True, advice=advice)
+        finish = Fits(result, drop=True, advice=advice)
         for one in self.files:
-            own = self._own[one.name]
-            fits = Fits(inside, drop=True)
-            schema = pa.schema([self.field(name) for name in own.names])
-            chosen = [name for name in inside.names if own.get_field_index(name) >= 0]
-            # Of JSON, no field may be left out unless it is known.
-            is_all = self.format != "csv" and set(chosen) == set(own.names)
             with _explaining(one.name, self._types):
-                for batch in formats.batches(
-                    one,
-                    self.format,
-                    None,
-                    schema,
-                    columns=None if is_all else chosen,
-                    dialect=self._dialect,
-                    use_threads=True,
-                    advance=advance,
-                ):
-                    for part in fits(batch):
-                        yield _finished(self._with_keys(part, one, wanted), expression, result)
+                for batch in self._read(one, target.names, advance):
+                    for part in fits(batch, self._values[one.name]):
+                        if expression is None:
+                            yield part
+                            continue
+                        found = filter_table(pa.Table.from_batches([part]), expression)
+                        yield from finish(one_batch(found))
 
-    def _with_keys(
-        self, batch: pa.RecordBatch, found: Found, wanted: Sequence[str]
-    ) -> pa.RecordBatch:
-        if not self._partitions:
-            return batch
-        values = dict(zip(self._partitions.names, self._values[found.name], strict=True))
-        arrays = [
-            pa.repeat(values[name], batch.num_rows) if name in values else batch.column(name)
-            for name in wanted
-        ]
-        if not arrays:
-            return batch
-        fields = [self.field(name) for name in wanted]
-        return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields, batch.schema.metadata))
+    def _read(self, one: Found, names: Sequence[str], advance: Advance) -> Iterator[pa.RecordBatch]:
+        """Yield batches of a file that contain at least those of the columns that it has."""
+        own = self._own[one.name]
+        schema = pa.schema([self.field(name) for name in own.names])
+        chosen = [name for name in names if own.get_field_index(name) >= 0]
+        # A field of JSON may only be left out if it is known.
+        is_all = self.format != "csv" and set(chosen) == set(own.names)
+        return formats.batches(
+            one,
+            self.format,
+            None,
+            schema,
+            columns=None if is_all else chosen,
+            dialect=self._dialect,
+            use_threads=True,
+            advance=advance,
+        )
 
 
 @contextmanager
 def _explaining(name: str, types: Mapping[str, pa.DataType] | None) -> Iterator[None]:
-    """As `_blaming`, with what to do about a value of another type where `types` can be given."""
+    """Make errors name the file and, where the caller accepts `types`, say how to choose one."""
     try:
-        with _blaming(name):
+        with naming_file(name):
             yield
     except text.ValueMismatchError as error:
         if types is not None:
-            error.message += f"; --type '{error.column}=string' would take it"
+            error.message += f"; use --type '{error.column}=string' to read it as text"
         raise
-
-
-def _finished(
-    batch: pa.RecordBatch, expression: Expression | None, result: pa.Schema
-) -> pa.RecordBatch:
-    """The rows of a batch that match, with the columns that are wanted."""
-    if expression is not None:
-        batch = one_batch(filter_table(pa.Table.from_batches([batch]), expression))
-    return batch if batch.schema.names == result.names else batch.select(result.names)

@@ -17,7 +17,7 @@ from ..dataset.discovery import Found
 from ..file.reader import MosaicFile
 from ..format.footer import FILE_MAGIC
 from ..storage.location import as_arrow
-from .text import DEFAULT_DIALECT, Dialect, open_text, rows
+from .text import DEFAULT_DIALECT, Dialect, open_text, read_schema, rows
 
 SUFFIXES: Final = {
     "mosaic": (".mosaic",),
@@ -83,8 +83,13 @@ def inspect(found: Found, format: str, size: int) -> tuple[pa.Schema, list[int] 
             metadata = file.metadata
             return file.schema, [metadata.bytes_of(i) for i in range(metadata.num_row_groups)]
     if format in TEXT:
-        with open_stream(found) as (stream, _), open_text(stream, format) as reader:
-            return reader.schema, None
+
+        @contextmanager
+        def stream() -> Iterator[Any]:
+            with open_stream(found) as (opened, _):
+                yield opened
+
+        return read_schema(stream, format, lambda names: {}, whole=False), None
     with _opened(found) as source:
         if format == "parquet":
             import pyarrow.parquet as pq

@@ -1,17 +1,19 @@
-"""CSV and JSON lines as batches, and what types their columns have.
+"""Read CSV and JSON lines as batches, and infer the types of their columns.
 
-Arrow takes the types of its first block for those of the file. That is not enough for wide tables,
-whose columns are often empty there, nor for JSON, where a field may come up anywhere.
+Arrow infers types from the first block of a file. That is not enough for wide tables, whose columns are
+often empty there, or for JSON, where a field may first occur anywhere.
 """
 
 from __future__ import annotations
 
 import io
 import re
+import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Final
 
 import pyarrow as pa
@@ -19,28 +21,30 @@ from pyarrow import types
 
 from ..errors import CorruptFileError, SchemaMismatchError
 
-# That are parsed at a time. Arrow reads some thirty of them ahead.
+# Parsed at a time. Arrow reads about thirty of them ahead.
 BLOCK_BYTES: Final = 8 << 20
 
 _CSV_VALUE: Final = re.compile(
     r"In CSV column #(\d+): (?:Row #(\d+): )?CSV conversion error to (.+?): (.*)", re.DOTALL
 )
+_LEADING_ZERO: Final = re.compile(rb"(?<![0-9A-Za-z.:_/-])[+-]?0[0-9]")
+_FRACTIONAL: Final = r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d\.\d{1,9}Z?"
 _MAX_SHOWN: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """How a CSV file is written."""
+    """The dialect of a CSV file."""
 
     delimiter: str = ","
-    has_header: bool = True  # otherwise its columns are f0, f1, ...
+    has_header: bool = True  # otherwise, columns are called f0, f1, ...
 
 
 DEFAULT_DIALECT: Final = Dialect()
 
 
 class ValueMismatchError(SchemaMismatchError):
-    """A value in text is not of the type that its column was found or said to have."""
+    """A value in text does not have the type that was inferred or given for its column."""
 
 
 @contextmanager
@@ -51,10 +55,10 @@ def open_text(
     columns: Sequence[str] | None = None,
     dialect: Dialect = DEFAULT_DIALECT,
 ) -> Iterator[Any]:
-    """A reader of the rows of a stream.
+    """Open a reader of the rows of a stream.
 
-    `schema` has the types of columns, and of JSON also all its fields. `columns` are those that
-    are wanted; then `schema` has all of a CSV file, in its order.
+    `schema` contains the types of columns, and for JSON all fields. `columns` selects columns; then
+    `schema` must contain all columns of a CSV file, in its order.
     """
     with _translated(None if columns is None or schema is None else schema.names):
         reader = (_open_csv if format == "csv" else _open_json)(source, schema, columns, dialect)
@@ -63,7 +67,7 @@ def open_text(
 
 
 def rows(reader: Any, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """The batches of a reader of a file whose columns are `names`."""
+    """Yield the batches of a reader; `names` are the columns of its file."""
     with _translated(names):
         yield from reader
 
@@ -73,28 +77,53 @@ def read_schema(
     format: str,
     given: Callable[[Sequence[str]], Mapping[str, pa.DataType]],
     dialect: Dialect = DEFAULT_DIALECT,
+    *,
+    whole: bool = True,
 ) -> pa.Schema:
-    """The columns of a file, by all of its text; `given` knows types of some of those it names.
+    """Infer the columns of a file; `given` returns known types of some of the columns it is passed.
 
-    JSON is read as a whole. Of CSV, it is columns without a value in the first block whose types
-    are found later, in the first block where they have one.
+    Types are inferred from the first block. With `whole`, fields of JSON and their types are inferred
+    from the whole file, and CSV columns without a value in the first block get their types from the
+    first block in which they have one.
+
+    Text such as 2024-01-31 is a date in both formats, and text such as 2024-01-31 12:00:00.5 a
+    timestamp. A CSV column that is inferred as integers but
+    contains values with leading zeros, such as zip codes, causes a `LeadingZerosWarning`.
     """
     if format == "json":
         with open_stream() as stream, _translated(None):
-            schemas = [_schema_of_lines(lines) for lines in _blocks_of_lines(stream)]
-            if not schemas:
-                raise CorruptFileError("it is empty")
-            schema = pa.unify_schemas(schemas, promote_options="permissive")
+            blocks = _blocks_of_lines(stream)
+            schema = _schema_of_blocks(blocks if whole else islice(blocks, 1))
         return with_types(schema, given(schema.names))
     with open_stream() as stream, open_text(stream, format, dialect=dialect) as reader:
         check_names(reader.schema.names)
-        schema = with_types(reader.schema, given(reader.schema.names))
+        known = given(reader.schema.names)
+        schema = with_types(reader.schema, known)
+    integers = [one.name for one in schema if types.is_integer(one.type) and one.name not in known]
+    zeros = _with_leading_zeros(open_stream, integers, dialect)
     unknown = [field.name for field in schema if types.is_null(field.type)]
-    return with_types(schema, _found_later(open_stream, unknown, dialect)) if unknown else schema
+    if whole and unknown:
+        later, more = _found_later(open_stream, unknown, dialect)
+        schema = with_types(schema, later)
+        zeros += more
+    if zeros:
+        shown = ", ".join(map(repr, zeros[:5])) + (", ..." if len(zeros) > 5 else "")
+        columns = f"column {shown}" if len(zeros) == 1 else f"{len(zeros)} columns ({shown})"
+        warnings.warn(
+            f"leading zeros are lost in {columns}, which is read as integers; use --type "
+            f"'{zeros[0]}=string' to keep them",
+            LeadingZerosWarning,
+            stacklevel=2,
+        )
+    return schema
+
+
+class LeadingZerosWarning(UserWarning):
+    """A column of text is read as integers, although some of its values have leading zeros."""
 
 
 def with_types(schema: pa.Schema, given: Mapping[str, pa.DataType]) -> pa.Schema:
-    """The schema with types of its columns, and columns it lacks, as given."""
+    """Return the schema with the given types, and with given columns that it lacks."""
     known = set(schema.names)
     return pa.schema(
         [
@@ -136,7 +165,7 @@ def _open_csv(
 def _conversion(**options: Any) -> Any:
     from pyarrow import csv
 
-    # Nothing but an empty field without quotes is null: "NA" may be a name.
+    # Only an empty field without quotes is null: "NA" may be a name.
     return csv.ConvertOptions(
         null_values=[""],
         strings_can_be_null=True,
@@ -147,29 +176,70 @@ def _conversion(**options: Any) -> Any:
 
 def _found_later(
     open_stream: Callable[[], AbstractContextManager[Any]], names: Sequence[str], dialect: Dialect
-) -> dict[str, pa.DataType]:
-    """The types of CSV columns, each by the first block in which it has a value."""
+) -> tuple[dict[str, pa.DataType], list[str]]:
+    """Return the types of CSV columns, each by the first block in which it has a value.
+
+    Also return the columns that are inferred as integers, but have leading zeros in that block.
+    """
     found: dict[str, pa.DataType] = {}
+    zeros: list[str] = []
+    for batch in _as_text(open_stream, names, dialect):
+        values = {
+            name: column
+            for name, column in zip(names, batch.columns, strict=True)
+            if column.null_count < len(column) and name not in found
+        }
+        if values:
+            later = _types_of(pa.table(values))
+            found |= later
+            zeros += [
+                name
+                for name, type in later.items()
+                if types.is_integer(type) and _has_leading_zeros(values[name])
+            ]
+            if len(found) == len(names):
+                break
+    return found, zeros
+
+
+def _as_text(
+    open_stream: Callable[[], AbstractContextManager[Any]], names: Sequence[str], dialect: Dialect
+) -> Generator[pa.RecordBatch]:
+    """Yield columns of a CSV file as text."""
     wanted = pa.schema([pa.field(name, pa.string()) for name in names])
     with (
         open_stream() as stream,
         open_text(stream, "csv", wanted, names, dialect) as reader,
     ):
-        for batch in rows(reader, names):
-            values = {
-                name: column
-                for name, column in zip(names, batch.columns, strict=True)
-                if column.null_count < len(column) and name not in found
-            }
-            if values:
-                found.update(_types_of(pa.table(values)))
-                if len(found) == len(names):
-                    break
-    return found
+        yield from rows(reader, names)
+
+
+def _with_leading_zeros(
+    open_stream: Callable[[], AbstractContextManager[Any]], names: Sequence[str], dialect: Dialect
+) -> list[str]:
+    """Return the CSV columns that have values such as 007 in the first block."""
+    if not names:
+        return []
+    with open_stream() as stream:
+        # Cheaper than to parse the block again, which few files need.
+        if not _LEADING_ZERO.search(stream.read(BLOCK_BYTES)):
+            return []
+    with closing(_as_text(open_stream, names, dialect)) as batches:
+        first = next(batches, None)
+    if first is None:
+        return []
+    columns = zip(names, first.columns, strict=True)
+    return [name for name, column in columns if _has_leading_zeros(column)]
+
+
+def _has_leading_zeros(column: pa.Array) -> bool:
+    import pyarrow.compute as pc
+
+    return bool(pc.any(pc.match_substring_regex(column, r"^[+-]?0[0-9]")).as_py())
 
 
 def _types_of(table: pa.Table) -> dict[str, pa.DataType]:
-    """The types that Arrow takes texts for."""
+    """Return the types that Arrow infers for texts."""
     from pyarrow import csv
 
     text = io.BytesIO()
@@ -193,12 +263,9 @@ def _open_json(
         schema = pa.schema([schema.field(name) for name in columns])
         behavior = "ignore"
     if schema is not None:
-        # Dates and times are texts in JSON, which Arrow takes for numbers: they are cast later.
+        # Arrow expects dates and times to be numbers in JSON: they are read as text and cast later.
         schema = pa.schema(
-            [
-                field.with_type(pa.string()) if _is_day_or_time(field.type) else field
-                for field in schema
-            ]
+            [field.with_type(pa.string()) if _is_text(field.type) else field for field in schema]
         )
     return json.open_json(
         source,
@@ -209,12 +276,14 @@ def _open_json(
     )
 
 
-def _is_day_or_time(type: pa.DataType) -> bool:
-    return bool(types.is_date(type) or types.is_time(type))
+def _is_text(type: pa.DataType) -> bool:
+    """Whether values of a type are texts in JSON that Arrow does not parse."""
+    has_zone = types.is_timestamp(type) and type.tz is not None
+    return bool(types.is_date(type) or types.is_time(type) or has_zone)
 
 
 def _blocks_of_lines(stream: Any) -> Iterator[bytes]:
-    """The text of a stream, cut at ends of lines."""
+    """Yield the text of a stream, cut at ends of lines."""
     rest = b""
     while block := stream.read(BLOCK_BYTES):
         end = block.rfind(b"\n") + 1
@@ -226,12 +295,84 @@ def _blocks_of_lines(stream: Any) -> Iterator[bytes]:
         yield rest
 
 
-def _schema_of_lines(lines: bytes) -> pa.Schema:
+def _schema_of_blocks(blocks: Iterable[bytes]) -> pa.Schema:
+    """Return the fields of all lines; texts that are dates or timestamps have these types."""
+    schemas = []
+    forms: dict[str, set[pa.DataType | None]] = {}  # of texts, in each block; None for any others
+    for lines in blocks:
+        table = _read_lines(lines)
+        moments = [field.name for field in table.schema if types.is_timestamp(field.type)]
+        # Arrow takes dates for timestamps, and timestamps with fractions of a second for text.
+        fields = [(name, pa.string()) for name in moments]
+        texts = _read_lines(lines, pa.schema(fields)) if fields else None
+        for field in table.schema:
+            if texts is not None and types.is_timestamp(field.type):
+                form = pa.date32() if _are_dates(texts[field.name]) else field.type
+            elif types.is_string(field.type):
+                form = _fractional(table[field.name])
+            else:
+                continue
+            forms.setdefault(field.name, set()).add(form)
+        schemas.append(with_types(table.schema, dict(fields)))
+    if not schemas:
+        raise CorruptFileError("the file is empty")
+    united = pa.unify_schemas(schemas, promote_options="permissive")
+    found = {name: _common_form(known) for name, known in forms.items()}
+    return with_types(united, {name: type for name, type in found.items() if type is not None})
+
+
+def _common_form(forms: set[pa.DataType | None]) -> pa.DataType | None:
+    """Return the type of texts that have one form in each block, or None if they stay text."""
+    if None in forms or forms == {pa.date32()}:
+        return None if None in forms else pa.date32()
+    moments: list[Any] = [pa.timestamp("s") if form == pa.date32() else form for form in forms]
+    if len({moment.tz for moment in moments}) > 1:
+        return None
+    units = ("s", "ms", "us", "ns")
+    return max(moments, key=lambda moment: units.index(moment.unit))
+
+
+def _fractional(texts: pa.ChunkedArray) -> pa.DataType | None:
+    """Return the type of texts if all of them are timestamps with fractions of a second."""
+    import pyarrow.compute as pc
+
+    first = next((text.as_py() for text in texts if text.is_valid), "")
+    if not re.fullmatch(_FRACTIONAL, first):
+        return None
+    if not pc.all(pc.match_substring_regex(texts, f"^{_FRACTIONAL}$")).as_py():
+        return None
+    zones = pc.ends_with(texts, "Z")
+    if pc.any(zones).as_py() != pc.all(zones).as_py():
+        return None
+    has_zone = bool(pc.any(zones).as_py())
+    digits = pc.max(pc.utf8_length(texts)).as_py() - len("2024-01-31 12:00:00.") - has_zone
+    unit = "ms" if digits <= 3 else "us" if digits <= 6 else "ns"
+    type = pa.timestamp(unit, "UTC" if has_zone else None)
+    try:
+        texts.cast(type)
+    except pa.ArrowInvalid:  # a month 13, or a year beyond the range of nanoseconds
+        return None
+    return type
+
+
+def _are_dates(texts: pa.ChunkedArray) -> bool:
+    import pyarrow.compute as pc
+
+    return bool(pc.all(pc.equal(pc.utf8_length(texts), len("2024-01-31"))).as_py())
+
+
+def _read_lines(lines: bytes, schema: pa.Schema | None = None) -> pa.Table:
+    """Parse lines of JSON; with a schema, only its fields."""
     from pyarrow import json
 
-    # A line is longer than a block only if there is but that one.
+    # A line is longer than a block only if it is the only one.
     options = json.ReadOptions(block_size=max(len(lines), 1), use_threads=False)
-    return json.read_json(io.BytesIO(lines), read_options=options).schema
+    behavior = "infer" if schema is None else "ignore"
+    return json.read_json(
+        io.BytesIO(lines),
+        read_options=options,
+        parse_options=json.ParseOptions(explicit_schema=schema, unexpected_field_behavior=behavior),
+    )
 
 
 # ---- what went wrong
@@ -239,7 +380,7 @@ def _schema_of_lines(lines: bytes) -> pa.Schema:
 
 @contextmanager
 def _translated(names: Sequence[str] | None) -> Iterator[None]:
-    """Errors of Arrow as ours, with the name of the column where it is known."""
+    """Translate errors of Arrow, with the name of the column if it is known."""
     try:
         yield
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowKeyError) as error:

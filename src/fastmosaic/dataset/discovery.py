@@ -108,6 +108,8 @@ def discover(source: Any, filesystem: Any = None, *, partitioned: bool = True) -
         return _search(_place_of(source, filesystem), partitioned, alone=True)
     if not source:
         raise ValueError("the list of files is empty")
+    if all(isinstance(element, Found) for element in source):
+        return list(source)  # found before
     for element in source:
         if not _is_path(element) and not _is_open_file(element):
             raise TypeError(

@@ -129,6 +129,8 @@ class Fit:
             given = None if index < 0 else source.field(index).type
             if field.name in key_of:
                 self._from_partition.append((place, key_of[field.name]))
+                if partitions.field(field.name).type != field.type:
+                    self._converted.append((place, field))
             elif given is None or (types.is_null(given) and not exact):
                 # A column without any value may have any type.
                 index = -1

@@ -7,6 +7,7 @@ import errno
 import signal
 import sys
 import time
+import warnings
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
@@ -16,12 +17,13 @@ from typing import Any, Final
 import pyarrow as pa
 
 from ...convert import read as formats
-from ...convert.inputs import STANDARD, Input, matching, open_input
-from ...convert.text import with_types
+from ...convert.find import STANDARD
+from ...convert.inputs import Input, matching, open_input
+from ...convert.text import LeadingZerosWarning, with_types
 from ...convert.write import check_options, open_target, schema_for
 from ...dataset.write import write_dataset
 from ...errors import UnsupportedError
-from ...schemas.fit import Fits
+from ...schemas.fit import stored_schema
 from ..arguments import (
     Commands,
     add_columns,
@@ -32,7 +34,7 @@ from ..arguments import (
     add_where,
     dialect,
 )
-from ..exit import OK
+from ..exit import OK, complain
 from ..output.console import Console
 from ..output.values import human_size, printable
 from ..target import (
@@ -128,19 +130,20 @@ def _run(arguments: argparse.Namespace) -> int:
     format = target_format(arguments)
     check_absent(arguments)
     with _ending_on_signals():
-        source = open_input(
-            arguments.paths,
-            arguments.source_format,
-            types=dict(arguments.types),
-            dialect=dialect(arguments),
-            whole=True,
-        )
+        with _showing_warnings():
+            source = open_input(
+                arguments.paths,
+                arguments.source_format,
+                types=dict(arguments.types),
+                dialect=dialect(arguments),
+                whole=True,
+            )
         if is_directory(arguments):
             check_apart(source, arguments)
         columns = source.select(arguments.columns)
         schema = _schema(source, columns, format, arguments.types)
         options = writer_options(arguments, source, format, schema)
-        batches = _Counted(source, columns, arguments.where, schema)
+        batches = _Counted(source, columns, arguments.where, schema, format)
         with (
             _advising(),
             _naming(target),
@@ -204,22 +207,29 @@ class _Counted:
     """Reads the rows of the source with the schema of the target, and counts them."""
 
     def __init__(
-        self, source: Input, columns: Sequence[str] | None, where: str | None, schema: pa.Schema
+        self,
+        source: Input,
+        columns: Sequence[str] | None,
+        where: str | None,
+        schema: pa.Schema,
+        format: str,
     ) -> None:
         self._source = source
         self._columns = columns
         self._where = where
         self._schema = schema
+        self._format = format
         self.num_rows = 0
 
     def read(self, advance: Any) -> Generator[pa.RecordBatch]:
-        fits = Fits(self._schema, advice="use --type to choose another type")
-        with closing(self._source.batches(self._columns, self._where, advance)) as batches:
+        # The writer need not convert batches that have the schema of its file.
+        schema = stored_schema(self._schema) if self._format == "mosaic" else self._schema
+        rows = self._source.batches(self._columns, self._where, advance, schema=schema)
+        with closing(rows) as batches:
             for batch in batches:
-                for part in fits(batch):
-                    self.num_rows += part.num_rows
-                    if part.num_rows:
-                        yield part
+                self.num_rows += batch.num_rows
+                if batch.num_rows:
+                    yield batch
 
 
 def _write_file(
@@ -291,6 +301,19 @@ def _advising() -> Iterator[None]:
     except UnsupportedError as error:
         error.message += "; use --type to cast a column, or -c to leave it out"
         raise
+
+
+@contextmanager
+def _showing_warnings() -> Iterator[None]:
+    """Print warnings about leading zeros as lines on stderr."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", LeadingZerosWarning)
+        yield
+    for one in caught:
+        if issubclass(one.category, LeadingZerosWarning):
+            complain(f"warning: {one.message}")
+        else:
+            warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from ...convert.compare import Columns, Rows
+from ...convert.compare import RowDifference, SchemaDifference
 from ...convert.inputs import matching, open_input
 from ..arguments import (
     Commands,
@@ -81,12 +81,12 @@ def _run(arguments: argparse.Namespace) -> int:
             pa.schema([s.field(n) for n in chosen if s.get_field_index(n) >= 0], s.metadata)
             for s in schemas
         )
-    columns = Columns.of(*schemas, strict=arguments.strict)
+    columns = SchemaDifference.of(*schemas, strict=arguments.strict)
     if arguments.quiet and columns.differ:
         return NO
     rows = None
     if not arguments.schema:
-        rows = Rows(columns.common)
+        rows = RowDifference(columns.common)
         total = one.num_bytes + other.num_bytes
         with console.progress("diff", total or None) as advance:
             rows.compare(one, other, advance, is_enough=arguments.quiet)
@@ -99,8 +99,8 @@ def _run(arguments: argparse.Namespace) -> int:
 def _print(
     console: Console,
     arguments: argparse.Namespace,
-    columns: Columns,
-    rows: Rows | None,
+    columns: SchemaDifference,
+    rows: RowDifference | None,
     is_same: bool,
 ) -> None:
     if console.is_json:
@@ -119,7 +119,7 @@ def _print(
         console.line(f"no differences in {' and '.join(what)}")
 
 
-def _print_columns(console: Console, names: tuple[str, str], columns: Columns) -> None:
+def _print_columns(console: Console, names: tuple[str, str], columns: SchemaDifference) -> None:
     one, other = names
     differences = [
         *((field.name, str(field.type), "") for field in columns.only_one),
@@ -146,7 +146,7 @@ def _print_columns(console: Console, names: tuple[str, str], columns: Columns) -
         console.line(f"values not compared, because there is no common type: {shown}{more}")
 
 
-def _print_rows(console: Console, names: tuple[str, str], rows: Rows) -> None:
+def _print_rows(console: Console, names: tuple[str, str], rows: RowDifference) -> None:
     one, other = names
     a, b = rows.counts
     if a != b:
