@@ -62,7 +62,7 @@ Measured on {machine}.
 
 
 def _lists(lengths: np.ndarray, elements: pa.Array, present: np.ndarray | None = None) -> pa.Array:
-    """Lists of these lengths; null where not `present`, where the length must be 0."""
+    """Return lists of these lengths; null where not `present`, which requires length 0."""
     offsets = pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32())
     mask = None if present is None else pa.array(~present)
     return pa.ListArray.from_arrays(offsets, elements, mask=mask)

@@ -39,14 +39,14 @@ def take(stream: BytesIO, size: int) -> bytes:
 
 
 def uv(number: int) -> bytes:
-    """LEB128: seven bits a byte, lowest first; the high bit says that more follow."""
+    """Encode as LEB128: seven bits per byte, lowest first; the high bit means that more follow."""
     if number < 0x80:
         return bytes([number])
     return bytes([number % 0x80 + 0x80]) + uv(number // 0x80)
 
 
 def read_uv(stream: BytesIO, bits: int = 32) -> int:
-    """Bits above `bits` are dropped, as release 0.2.0 does."""
+    """Read LEB128; bits above `bits` are dropped, as in release 0.2.0."""
     number = 0
     for shift in range(0, bits, 7):
         (byte,) = take(stream, 1)
@@ -62,7 +62,7 @@ def get_uv(data: bytes, pos: int) -> tuple[int, int]:
 
 
 def zz(number: int) -> bytes:
-    """0, -1, 1, -2, … become 0, 1, 2, 3, …"""
+    """Encode 0, -1, 1, -2, … as 0, 1, 2, 3, …"""
     return uv(2 * number if number >= 0 else -2 * number - 1)
 
 
@@ -91,7 +91,7 @@ def read_sized(stream: BytesIO) -> bytes:
 
 
 def pack_bits(values: Sequence[int], width: int) -> bytes:
-    """The values as the digits of one big little-endian number."""
+    """Pack the values like the digits of one big little-endian number."""
     number = sum(value << (i * width) for i, value in enumerate(values))
     return number.to_bytes((len(values) * width + 7) // 8, "little")
 
@@ -146,7 +146,7 @@ def expand_bpe(encoded: bytes, rules: Rules) -> bytes:
 
 
 def front_code(names: list[bytes]) -> list[tuple[int, bytes]]:
-    """Of each name the length it shares with the one before, and the rest."""
+    """Return for each name the length of its common prefix with the previous one, and the rest."""
     shared = [common_prefix(*pair) for pair in pairwise([b"", *names])]
     return [(size, name[size:]) for size, name in zip(shared, names, strict=True)]
 
@@ -168,7 +168,7 @@ def front_size(names: list[bytes]) -> int:
 
 
 def choose_name_encoding(names: list[bytes]) -> tuple[Rules, list[bytes]]:
-    """The names as they are stored, and the BPE rules: none if front coding alone is as small."""
+    """Return BPE rules and stored names; no rules if front coding alone is as small."""
     rules = train_bpe(names) if all(name.isascii() for name in names) else []
     encoded = [apply_bpe(name, rules) for name in names]
     if rules and 1 + 2 * len(rules) + front_size(encoded) < front_size(names):
@@ -189,7 +189,7 @@ LEGACY_NANOS = [("millis", pa.int64()), ("nanos_of_milli", pa.int32())]
 
 
 class ArrayBlock(pa.ExtensionType):
-    """Stands, here only, for a list column that is stored as an array data block."""
+    """Represents, only in this module, a list column that is stored as an array data block."""
 
     def __init__(self, lists: pa.DataType) -> None:
         super().__init__(lists, "array_block")
@@ -207,7 +207,7 @@ def is_block(arrow: pa.DataType) -> bool:
 
 
 def as_block(arrow: pa.DataType) -> pa.DataType:
-    """Lists of scalars become blocks."""
+    """Convert lists of scalars to blocks."""
     return (
         ArrayBlock(arrow) if pa.types.is_list(arrow) and not is_nested(arrow.value_type) else arrow
     )
@@ -230,14 +230,14 @@ def is_nested(arrow: pa.DataType) -> bool:
 
 
 def is_nanos(arrow: pa.DataType) -> bool:
-    """True also of the struct that stands for nanosecond timestamps in older tables."""
+    """Also true for the struct that older tables use for nanosecond timestamps."""
     if pa.types.is_struct(arrow):
         return [(field.name, field.type) for field in arrow] == LEGACY_NANOS
     return pa.types.is_timestamp(arrow) and arrow.unit == "ns"
 
 
 def encode_type(field: pa.Field) -> bytes:
-    """The type descriptor; the name of the field itself is not in it."""
+    """Return the type descriptor, which does not contain the name of the field itself."""
     type_id, parameters = encode_parameters(field.type)
     return bytes([type_id, field.nullable]) + parameters
 
@@ -271,7 +271,7 @@ def encode_named(field: pa.Field) -> bytes:
 
 
 def decode_type(data: bytes, pos: int) -> tuple[pa.Field, int]:
-    """A field without a name, and the position after its descriptor."""
+    """Return a field without a name, and the position after its descriptor."""
     stream = stream_at(data, pos)
     return read_type(stream, ""), stream.tell()
 
@@ -321,7 +321,7 @@ def read_named(stream: BytesIO) -> pa.Field:
 
 
 def width(arrow: pa.DataType) -> int | None:
-    """Bytes of a serialized value, None if it carries its length."""
+    """Return the bytes of a serialized value, or None if it has its own length."""
     if is_nanos(arrow):
         return 12
     if pa.types.is_decimal(arrow):
@@ -330,7 +330,7 @@ def width(arrow: pa.DataType) -> int | None:
 
 
 def stored_as(arrow: pa.DataType) -> pa.DataType:
-    """The integers or byte strings that Arrow stores for values of the type."""
+    """Return the integer or binary type of Arrow's buffers for values of the type."""
     if pa.types.is_boolean(arrow) or pa.types.is_struct(arrow):
         return arrow
     if pa.types.is_decimal(arrow):
@@ -376,7 +376,7 @@ def decode_value(value: bytes, arrow: pa.DataType) -> object:
 
 
 def read_value(stream: BytesIO, arrow: pa.DataType) -> bytes:
-    """A serialized value, with its length if it carries one."""
+    """Read a serialized value, including its length if it has one."""
     size = width(arrow)
     return take(stream, size) if size else sized(read_sized(stream))
 
@@ -405,7 +405,7 @@ def deserialize(column: Column, arrow: pa.DataType) -> pa.Array:
 
 
 def block_form(element: pa.DataType) -> str | int:
-    """How `array_reference` calls the elements."""
+    """Return the form of the elements in `array_reference`."""
     if pa.types.is_boolean(element):
         return "bool"
     if pa.types.is_decimal(element):
@@ -450,7 +450,7 @@ def lists_of_cells(cells: Column, lists: pa.DataType) -> pa.Array:
 
 
 def encode_block(cells: Column, arrow: ArrayBlock) -> bytes:
-    """The data of the page."""
+    """Return the data of the page."""
     import array_reference  # which is built on this module
 
     block = array_reference.encode(cells, block_form(arrow.storage_type.value_type))
@@ -478,7 +478,7 @@ class Schema(NamedTuple):
 
 
 def sort_columns(names: list[str]) -> list[int]:
-    """User positions in the order of the file: by the bytes of the names."""
+    """Return user positions in the order of the file, by the bytes of the names."""
     require(len(set(names)) == len(names), "duplicate column name")
     return sorted(range(len(names)), key=lambda position: names[position].encode())
 
@@ -488,7 +488,7 @@ def count_buckets(requested: int, num_columns: int) -> int:
 
 
 def bucket_columns(num_columns: int, num_buckets: int) -> list[list[int]]:
-    """The file positions of the columns of each bucket."""
+    """Return the file positions of the columns of each bucket."""
     buckets: list[list[int]] = [[] for _ in range(num_buckets)]
     for position in range(num_columns):
         buckets[position * num_buckets // num_columns].append(position)
@@ -538,14 +538,14 @@ def child_types(arrow: pa.DataType) -> list[pa.DataType]:
 
 
 def flatten_type(arrow: pa.DataType) -> list[pa.DataType]:
-    """The type of the primary column, then those of all columns below it, depth first."""
+    """Return the type of the primary column, then those of all columns below it, depth first."""
     if not is_nested(arrow):
         return [arrow]
     return [pa.int32(), *chain(*map(flatten_type, child_types(arrow)))]
 
 
 def flatten(array: pa.Array) -> list[pa.Array]:
-    """The primary column, then all columns below it, without what lies under null containers."""
+    """Return the primary column, then all columns below it, without values under null containers."""
     if not is_nested(array.type):
         return [array]
     ranges = [range(*pair) for pair in pairwise(array.offsets.to_pylist())]
@@ -557,7 +557,7 @@ def flatten(array: pa.Array) -> list[pa.Array]:
 
 
 def unflatten(arrow: pa.DataType, columns: Iterator[pa.Array]) -> pa.Array:
-    """Takes from `columns` what `flatten` gave."""
+    """Undo `flatten`, consuming `columns`."""
     primary = next(columns)
     if not is_nested(arrow):
         return primary
@@ -571,7 +571,7 @@ def unflatten(arrow: pa.DataType, columns: Iterator[pa.Array]) -> pa.Array:
 
 
 def primaries_first(columns: Iterable[list]) -> list:
-    """The physical columns of a bucket, from those of each of its logical columns."""
+    """Return the physical columns of a bucket, given those of each logical column."""
     columns = list(columns)
     return [primary for primary, *_ in columns] + list(chain(*(below for _, *below in columns)))
 
@@ -611,7 +611,7 @@ def index_width(num_entries: int) -> int:
 
 
 def choose_encoding(column: Column, max_entries: int, max_bytes: int, variable_width: bool) -> int:
-    """`variable_width` also for 12-byte timestamps: the byte budget holds for both."""
+    """`variable_width` is also true for 12-byte timestamps, which have the same byte budget."""
     values = [value for value in column if value is not None]
     distinct = set(values)
     if len(distinct) <= 1:
@@ -641,7 +641,7 @@ def encode_page(column: Column, encoding: int) -> Page:
 
 
 def read_table(stream: BytesIO, encoding: int, arrow: pa.DataType) -> list[bytes]:
-    """The CONST value as the only entry, or the DICT entries."""
+    """Read the CONST value as the only entry, or the DICT entries."""
     if encoding == DICT:
         return [read_value(stream, arrow) for _ in range(read_uv(stream))]
     return [read_value(stream, arrow)] if encoding == CONST else []
@@ -661,7 +661,7 @@ def read_nulls(
 def read_data(
     stream: BytesIO, encoding: int, arrow: pa.DataType, entries: list[bytes], nulls: list[bool]
 ) -> Column:
-    """The column: values where `nulls` is false."""
+    """Read the column: values where `nulls` is false."""
     count = nulls.count(False)
     if encoding == PLAIN and is_block(arrow):
         return read_block_page(stream, arrow, len(nulls))
@@ -738,7 +738,7 @@ def encode_slot(page: Page, zstd_level: int) -> bytes:
 
 
 def split_paged(data: bytes, num_columns: int, num_primary: int) -> tuple[list[int], list[bytes]]:
-    """The row counts of the children, and of each column its page, b"" for ALL_NULL."""
+    """Return the row counts of the children, and the page of each column, b"" for ALL_NULL."""
     stream = BytesIO(data)
     num_children = num_columns - num_primary
     if num_children > 0:
@@ -777,7 +777,7 @@ def decode_paged(
 
 
 def is_paged(pages: list[Page], monolithic_size: int, threshold: int) -> bool:
-    """Whether a bucket of a zstd file is paged."""
+    """Return whether a bucket of a zstd file is paged."""
     sizes = [
         len(page.nulls + page.data) + (len(page.table) if page.encoding == DICT else 0)
         for page in pages
@@ -792,7 +792,7 @@ def compress(content: bytes, level: int) -> bytes:
 
 
 def decompress(frames: bytes, size: int) -> bytes:
-    """At most `size` bytes, from one frame or several in a row."""
+    """Decompress at most `size` bytes from one or several consecutive frames."""
     content = b""
     while frames:
         frame = zstandard.ZstdDecompressor().decompressobj()
@@ -881,7 +881,7 @@ WITH_FEATURES = 0x81  # the version of a file with such a flag
 
 
 class Options(NamedTuple):
-    """Those of release 0.2.0, and the layout of arrays."""
+    """The options of release 0.2.0, and the layout of arrays."""
 
     compression: int = ZSTD
     zstd_level: int = 1
@@ -895,7 +895,7 @@ class Options(NamedTuple):
 
 
 def encode_file(batches: Iterable[pa.RecordBatch], schema: pa.Schema, **options: object) -> bytes:
-    """The bytes that release 0.2.0 writes; `options` are those of `Options`."""
+    """Return the bytes that release 0.2.0 writes; `options` are those of `Options`."""
     chosen = Options(**options)
     num_buckets = count_buckets(chosen.num_buckets or 100, len(schema))
     buckets = bucket_columns(len(schema), num_buckets)
@@ -934,7 +934,7 @@ def encode_file(batches: Iterable[pa.RecordBatch], schema: pa.Schema, **options:
 def cut_row_groups(
     batches: Iterable[pa.RecordBatch], buckets: list[list[int]], max_size: int
 ) -> list[list[pa.RecordBatch]]:
-    """The batches of each row group; batches without rows are left out."""
+    """Return the batches of each row group, without empty batches."""
     groups: list[list[pa.RecordBatch]] = [[]]
     buffered = 0
     for batch in batches:
@@ -954,7 +954,7 @@ def buffered_size(batch: pa.RecordBatch, buckets: list[list[int]]) -> int:
 
 
 def encode_bucket(columns: list[pa.Array], options: Options) -> tuple[bytes, int]:
-    """The bytes on disk, and their number before compression or 0 if paged."""
+    """Return the stored bytes, and their uncompressed size or 0 if paged."""
     pages = []
     types = flatten_types(column.type for column in columns)
     for column, arrow in zip(flatten_columns(columns), types, strict=True):
@@ -1014,7 +1014,7 @@ def bucket_types(schema: Schema) -> list[list[pa.DataType]]:
 
 
 def decode_file(data: bytes) -> tuple[pa.Schema, list[pa.RecordBatch]]:
-    """The schema, and one batch a row group."""
+    """Return the schema, and one batch per row group."""
     file = open_file(data)
     schema = pa.schema([without_block(file.schema.fields[i]) for i in file.schema.order])
     batches = []
@@ -1037,7 +1037,7 @@ def decode_file(data: bytes) -> tuple[pa.Schema, list[pa.RecordBatch]]:
 
 
 def read_block(data: bytes, bucket: Bucket, compression: int) -> bytes:
-    """A monolithic bucket as it was before compression, a paged one as it is in the file."""
+    """Return a monolithic bucket uncompressed, and a paged one as stored."""
     block = take(stream_at(data, bucket.offset), bucket.size)
     require(bucket.raw_size > 0 or compression == ZSTD, "paged bucket requires zstd")
     monolithic_frame = bucket.raw_size > 0 and compression == ZSTD
@@ -1045,7 +1045,7 @@ def read_block(data: bytes, bucket: Bucket, compression: int) -> bytes:
 
 
 def decode_blocks(data: bytes) -> list[tuple[str, bytes]]:
-    """A file as labelled parts, none of them compressed, without what depends on the frames."""
+    """Return a file as labelled, uncompressed parts that do not depend on the zstd frames."""
     file = open_file(data)
     blocks = [("compression", bytes([file.compression])), ("schema", file.body)]
     for number, group in enumerate(file.groups):
@@ -1080,7 +1080,7 @@ def same_schema(a: pa.Schema, b: pa.Schema) -> bool:
 
 
 def same_array(a: pa.Array, b: pa.Array) -> bool:
-    """Exact in every bit of every value; what lies under nulls does not count."""
+    """Compare every bit of every value; values under nulls are ignored."""
     if not same_type(a.type, b.type):
         return False
     return [storage(column) for column in flatten(a)] == [storage(column) for column in flatten(b)]

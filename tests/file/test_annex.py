@@ -1,4 +1,4 @@
-"""The annex: its bytes, what it keeps, what it costs, and damaged or hostile ones."""
+"""The annex: its bytes, what it restores, what it costs, and damaged or hostile ones."""
 
 import struct
 import uuid
@@ -22,7 +22,7 @@ SMALL = pa.table({"id": [1, 2, 3], "name": ["a", None, "c"]})
 
 
 def place(data: bytes) -> tuple[int, int]:
-    """Where the annex begins and ends, by the specification alone."""
+    """Find the annex using only the specification."""
     (end,) = struct.unpack(">Q", data[-24:-16])
     size, magic = struct.unpack("<I4s", data[end - 8 : end])
     assert magic == b"MOSX"
@@ -30,7 +30,7 @@ def place(data: bytes) -> tuple[int, int]:
 
 
 def with_annex(data: bytes, annex: bytes) -> bytes:
-    """The file with another annex, and a footer that fits it."""
+    """Replace the annex of a file and adapt the footer."""
     start, end = place(data)
     moved = len(annex) - (end - start)
     index_at, schema_at = struct.unpack(">QQ", data[-32:-16])
@@ -39,7 +39,7 @@ def with_annex(data: bytes, annex: bytes) -> bytes:
 
 
 def sealed(sections: bytes) -> bytes:
-    """Sections as an annex, with the checksum they need."""
+    """Make an annex of sections, with the right checksum."""
     return sections + struct.pack("<II4s", crc32c(sections), len(sections) + 12, b"MOSX")
 
 
@@ -141,7 +141,7 @@ JSON = pa.ExtensionArray.from_storage(pa.json_(), pa.array(['{"a": 1}', "null", 
 
 
 def table_of(*columns, metadata=None) -> pa.Table:
-    """A table of `(field, values)`."""
+    """Create a table from pairs of field and values."""
     fields, arrays = zip(*columns, strict=True)
     return pa.table(list(arrays), schema=pa.schema(fields, metadata))
 
@@ -256,7 +256,7 @@ def test_an_index_of_pandas_comes_back(index):
 
 
 def named(frame: pd.DataFrame) -> list[str]:
-    """The columns that hold an index."""
+    """Return the columns that contain an index."""
     names = pa.Table.from_pandas(frame).schema.names
     return [name for name in names if name not in ("a", "b")]
 

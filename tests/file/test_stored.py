@@ -1,4 +1,4 @@
-"""What is stored: against pages that the oracle makes of the same table."""
+"""What a file stores, compared with the oracle's pages of the same table."""
 
 import io
 import random
@@ -46,7 +46,7 @@ def pages_of(data: bytes, group: int = 0) -> dict:
 
 
 def expected_pages(columns: list[pa.Array]) -> list[tuple[reference.Page, pa.DataType]]:
-    """The pages of a bucket and their types by the rules of the format, with default limits."""
+    """Return the pages of a bucket and their types, by the rules of the format with default limits."""
     types = reference.flatten_types(column.type for column in columns)
     pages = []
     for column, arrow in zip(reference.flatten_columns(columns), types, strict=True):
@@ -151,7 +151,7 @@ def test_the_bytes_of_columns_are_the_bytes_of_data(path):
 
 
 def test_encodings_by_hand():
-    """Eight rows of each: what the rules of the format choose."""
+    """The encodings that the rules of the format choose for eight rows."""
     table = pa.table(
         {
             "all": pa.nulls(8, pa.int32()),
@@ -285,7 +285,7 @@ DAMAGED = pa.table(
 @pytest.mark.parametrize("layout", ["columns", "block"])
 @pytest.mark.parametrize("options", [{"compression": "none"}, {"page_size_threshold": 0}])
 def test_damage_is_an_error_of_ours_or_changes_values(options, layout):
-    """Random bytes in the data: sizes still add up, or it is said what is wrong."""
+    """With random bytes in the data, sizes still add up or an error says what is wrong."""
     whole = written(DAMAGED, annex=False, checksum=False, array_layout=layout, **options)
     rng = random.Random(7)
     data_size = opened(whole)[1].footer.schema_offset
@@ -312,7 +312,7 @@ def test_damage_is_an_error_of_ours_or_changes_values(options, layout):
 
 
 def test_a_dictionary_index_without_an_entry():
-    """Three entries take two bits, in which a fourth can be said."""
+    """Three entries need two bits, which could also encode a fourth."""
     table = pa.table({"kind": ["north", "south", "west"] * 20})
     data = bytearray(written(table, compression="none", annex=False))
     data[opened(bytes(data))[1].footer.schema_offset - 1] = 0xFF
@@ -323,7 +323,7 @@ def test_a_dictionary_index_without_an_entry():
 
 
 def test_a_constant_of_very_many_rows_takes_no_memory():
-    """4 billion rows in a few bytes: they are counted, not made."""
+    """4 billion rows in a few bytes are counted without being decoded."""
     table = pa.table({"x": [5, 5]})
     data = written(table, compression="none", annex=False, num_buckets=1)
     index = reference.encode_row_group(

@@ -1,4 +1,4 @@
-"""Kudu's array data block: its vectors, the oracle, every list type, damage, hostile numbers."""
+"""Kudu's array data block: test vectors, the oracle, all list types, damaged and hostile blocks."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def as_elements(elements, arrow):
 
 
 def as_lists(cells, arrow, hidden=()):
-    """Cells as an Arrow array; a null list covers the elements of `hidden`."""
+    """Return cells as an Arrow array; the elements of `hidden` are under null lists."""
     rows = [list(hidden) if cell is None else cell for cell in cells]
     ends = [0]
     for row in rows:
@@ -126,7 +126,7 @@ def as_lists(cells, arrow, hidden=()):
 
 
 def as_cells(lists, arrow):
-    """The bytes in an Arrow array; those that only fill up a decimal are left out."""
+    """Return the bytes of the elements, without the padding of decimals."""
     lists.validate()
     form = FORMS[arrow]
     elements = lists.values
@@ -155,7 +155,7 @@ def limit(arrow):
 
 @st.composite
 def elements(draw, arrow, rng):
-    """A function that gives some element, or None."""
+    """Return a function that returns a random element or None."""
     form = FORMS[arrow]
     null_share = draw(st.sampled_from([0, 0, 0.1, 0.5, 1]))
     same_share = draw(st.sampled_from([0, 0.9, 0.99]))
@@ -218,7 +218,7 @@ def vectors(*lists, where=lambda vector: True):
 
 
 def vector_cells(vector):
-    """The cells of a vector in the form of the oracle."""
+    """Return the cells of a test vector in the oracle's form."""
     cells = eval(vector["cells_python"]) if "cells_python" in vector else vector["cells"]
     form = FORMS[VECTOR_TYPES[vector.get("element_type", "int32")]]
 
@@ -716,7 +716,7 @@ MOST = 2**30 - 1  # values that one run can have
 
 
 def runs(value, count, width):
-    """`count` times the value, in as many runs as it takes."""
+    """Encode `count` times the value, in as many runs as necessary."""
     out = b""
     while count:
         step = min(count, MOST)
@@ -726,7 +726,7 @@ def runs(value, count, width):
 
 
 def nulls(num_arrays, length, num_values=0):
-    """A sound block of arrays of so many null elements each."""
+    """Return a valid block of arrays with this many null elements each."""
     flat = num_arrays * length
     return (
         uv(flat)

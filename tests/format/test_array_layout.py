@@ -1,4 +1,4 @@
-"""List columns as array data blocks: `array_layout="block"`, type 20 of the format."""
+"""List columns as array data blocks: `array_layout="block"`, type 0xE0 of the format."""
 
 import io
 import pickle
@@ -298,7 +298,7 @@ def test_the_reference_refuses_a_file_with_blocks():
 def forged(
     data: bytes, num_rows: int, flags: int = 0x0100, version: int = 0x81, descriptor=b"\xe0\1\0\3\1"
 ) -> bytes:
-    """A file of one list column `x`, whose page has this data; not compressed."""
+    """Return an uncompressed file with one list column `x` whose page has this data."""
     bucket = bytes([reference.PLAIN, 0]) + data
     body = b"\1\1\0" + b"\0" + sized(b"x") + descriptor + b"\0"
     entry = reference.Bucket(0, 0, len(bucket), len(bucket))
@@ -434,7 +434,7 @@ def test_a_changed_block_with_a_right_checksum_is_what_the_oracle_reads(
 
 
 def nulls_block(num_rows: int) -> bytes:
-    """A few bytes that say lists of 65,535 nulls each."""
+    """A few bytes encode lists with 65,535 nulls each."""
     count = 65_535 * num_rows
     sections = (uv(2 * count) + b"\0", uv(2 * num_rows) + b"\xff\xff", uv(2 * num_rows) + b"\1")
     block = uv(count) + uv(num_rows) + b"".join(map(sized, sections)) + bytes(8)
@@ -448,13 +448,13 @@ def test_blocks_of_nulls_are_read():
 
 @pytest.mark.parametrize("num_rows", [4_000, 16_000])
 def test_a_few_bytes_do_not_ask_for_all_memory(num_rows):
-    """A GiB of elements, of four bytes each, and more than Arrow's offsets count to."""
+    """A billion elements of four bytes, which exceed Arrow's offsets."""
     with pytest.raises(REFUSED, match=r"expand beyond|more than the limit|Arrow's lists"):
         fm.read_table(forged(sized(nulls_block(num_rows)), num_rows))
 
 
 def test_many_columns_of_a_few_bytes_do_not_ask_for_all_memory():
-    """Each would take 100 MiB."""
+    """Each column would need 100 MiB."""
     num_rows, num_columns = 400, 8
     schema = pa.schema([(f"c{i}", pa.list_(pa.int32())) for i in range(num_columns)])
     page = reference.Page(reference.PLAIN, num_rows, b"", b"", sized(nulls_block(num_rows)))

@@ -1,4 +1,4 @@
-"""Buckets in both layouts against the oracle, as a whole and in part; and broken ones."""
+"""Buckets in both layouts against the oracle: complete, some columns, and damaged."""
 
 import struct
 
@@ -26,12 +26,12 @@ def columns_of(schema):
 
 
 def renamed(table):
-    """With names that sort as the columns lie."""
+    """Create a table whose names sort in the order of the columns."""
     return table.rename_columns([f"{i:03}" for i in range(table.num_columns)])
 
 
 def encoded(table):
-    """The pages of a table, whose columns are sorted, as the writer makes them."""
+    """Encode the pages of a table with sorted columns, as the writer does."""
     columns = columns_of(table.schema)
     batches = []
     for batch in table.to_batches():
@@ -63,12 +63,12 @@ def open_monolithic(data, columns, num_rows, wanted):
 
 
 def spans(*edges):
-    """Start and end of one slot after another, as the kernel takes them."""
+    """Return start and end of each slot, as the kernel expects them."""
     return memoryview(struct.pack(f"{len(edges)}q", *edges)).cast("q")
 
 
 def open_paged(data, columns, num_rows, wanted):
-    """Only with the slots of the wanted columns."""
+    """Decode a paged bucket using only the slots of the wanted columns."""
     buffer = pa.py_buffer(data)
     front = buffer.slice(0, Directory.size(columns))
     directory = Directory.decode(front, columns, num_rows, len(data))

@@ -1,4 +1,4 @@
-"""The decoder against the oracle: every kind and encoding, damaged pages, hostile numbers."""
+"""The decoder against the oracle: all kinds and encodings, damaged pages, hostile numbers."""
 
 import gc
 import random
@@ -26,20 +26,20 @@ def kinds_of(types):
 
 
 def content(page):
-    """A page of the oracle as bytes, None where there are only nulls."""
+    """Return a page of the oracle as bytes, or None if all rows are null."""
     if page.encoding == ALL_NULL:
         return None
     return bytes([page.encoding, page.nulls != b""]) + page.table + page.nulls + page.data
 
 
 def decoded(page, arrow, num_rows):
-    """The array in the bytes of one page."""
+    """Decode the bytes of one page."""
     pages = Pages.from_slots([page], kinds_of([arrow]), [num_rows])
     return checked(pages.decode([0], [arrow])[0])
 
 
 def checked(array):
-    """The array, valid to Arrow."""
+    """Return the array after validating it."""
     # Not as times and decimals: the format lets them exceed a day and their digits, Arrow does not.
     lenient = pa.types.is_time(array.type) or pa.types.is_decimal(array.type)
     (array.view(reference.stored_as(array.type)) if lenient else array).validate(full=True)
@@ -47,13 +47,13 @@ def checked(array):
 
 
 def possible_encodings(column):
-    """Those that can hold the rows of a column."""
+    """Return the encodings that can represent the rows of a column."""
     distinct = len({value for value in column if value is not None})
     return [ALL_NULL] if distinct == 0 else [PLAIN, DICT] if distinct > 1 else [PLAIN, CONST, DICT]
 
 
 def pack(indices, width):
-    """As the oracle's `pack_bits`, for many: it takes the square of their number."""
+    """Like the oracle's `pack_bits`, but not with quadratic time."""
     digits = "".join(format(index, f"0{width}b") for index in reversed(indices)) if width else "0"
     return int(digits, 2).to_bytes((len(indices) * width + 7) // 8, "little")
 
@@ -168,7 +168,7 @@ def test_lengths_need_not_be_minimal():
 
 
 def outcome(page, arrow, num_rows):
-    """What the oracle makes of a page, None if it refuses it."""
+    """Decode a page with the oracle; return None if it raises an error."""
     try:
         return reference.deserialize(reference.decode_page(page, arrow, num_rows), arrow)
     except ValueError:
@@ -176,7 +176,7 @@ def outcome(page, arrow, num_rows):
 
 
 def check_any_bytes(page, arrow, num_rows):
-    """They are refused, or they are what the oracle says they are."""
+    """Damaged pages raise an error or decode to the same values as in the oracle."""
     try:
         array = decoded(page, arrow, num_rows)
     except (PageFault, OverflowError):
@@ -617,7 +617,7 @@ def test_a_batch_that_is_never_finished():
 
 
 def spans(*edges):
-    """Start and end of one slot after another, as the kernel takes them."""
+    """Return start and end of each slot, as the kernel expects them."""
     return memoryview(struct.pack(f"{len(edges)}q", *edges)).cast("q")
 
 
@@ -632,7 +632,7 @@ def test_frames_of_slots():
 
 
 def frames_of(compressor):
-    """Frames of one block and of several, of plain, repeated and compressed content."""
+    """Frames with one or several blocks, with raw, repeated and compressed content."""
     noise = random.Random(1).randbytes(300)
     contents = [b"ab", bytes(300), noise, noise * 1000, bytes(70_000), bytes(1 << 18) + noise]
     return map(compressor.compress, contents)

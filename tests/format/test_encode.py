@@ -1,4 +1,4 @@
-"""The encoder against the oracle: every kind of value, any nulls, slices, chunks and limits."""
+"""The encoder against the oracle: all kinds of values, nulls, slices, chunks and limits."""
 
 import gc
 import random
@@ -19,7 +19,7 @@ def kinds_of(schema):
 
 
 def encoded(table, use_dictionary=None, max_entries=255, max_bytes=32768):
-    """The pages of all columns of a table, of its batches as they are."""
+    """Encode all columns of a table, batch by batch."""
     flags = [True] * table.num_columns if use_dictionary is None else use_dictionary
     batches = [ArrowColumns(batch) for batch in table.to_batches()]
     columns = range(table.num_columns)
@@ -27,7 +27,7 @@ def encoded(table, use_dictionary=None, max_entries=255, max_bytes=32768):
 
 
 def oracle(column, use_dictionary=True, max_entries=255, max_bytes=32768):
-    """The page of a column, as the oracle has it."""
+    """Return the oracle's page of a column."""
     rows = reference.serialize(pa.concat_arrays(column.chunks)) if column.num_chunks else []
     limits = max_entries if use_dictionary else 0, max_bytes
     variable = reference.width(column.type) in (None, 12)
@@ -35,14 +35,14 @@ def oracle(column, use_dictionary=True, max_entries=255, max_bytes=32768):
 
 
 def content(page):
-    """A page of the oracle as bytes, None where there are only nulls."""
+    """Return a page of the oracle as bytes, or None if all rows are null."""
     if page.encoding == ALL_NULL:
         return None
     return bytes([page.encoding, page.nulls != b""]) + page.table + page.nulls + page.data
 
 
 def of_one(array, **limits):
-    """The page of the oracle, which is also ours."""
+    """Return the oracle's page, after checking that the encoder produces the same."""
     table = pa.table({"x": array})
     page = oracle(table["x"], **limits)
     pages = encoded(table, **limits)  # kept: what `page` gives is a view of it
@@ -158,7 +158,7 @@ def test_strings_without_a_byte(values):
 
 
 def unchecked(arrow, values):
-    """An array whose values Arrow has not looked at."""
+    """Create an array without validation."""
     return pa.array(values, reference.stored_as(arrow)).view(arrow)
 
 

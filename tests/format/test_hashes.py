@@ -1,4 +1,4 @@
-"""Hashes of values: against an implementation in Python, and for every form that a value can take."""
+"""Hashes of values: against an implementation in Python, for all types and representations."""
 
 import math
 import random

@@ -1,4 +1,4 @@
-"""The end of a file: footer, row group index, statistics; damaged and hostile."""
+"""Footer, row group index and metadata: valid, damaged and hostile."""
 
 import json
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Column names: packed, trained, front coded, looked up; and names that lie."""
+"""Column names: packing, training, front coding, lookup, and damaged names."""
 
 from array import array
 from itertools import accumulate, pairwise
@@ -36,7 +36,7 @@ def pairs(rules):
 
 
 def expand(coded, rules=None, limit=MAX_NAMES_BYTES):
-    """The names of columns of type 0 whose names are these (shared, suffix)."""
+    """Decode columns of type 0 with these (shared, suffix) names."""
     body = b"".join(
         reference.uv(shared) + reference.sized(suffix) + b"\0\0" for shared, suffix in coded
     )

@@ -1,4 +1,4 @@
-"""List and map columns as flat ones, and back: numbering, hidden values, broken lengths."""
+"""List and map columns to flat columns and back: numbering, hidden values, damaged lengths."""
 
 import pyarrow as pa
 import pytest
@@ -17,12 +17,12 @@ nested_types = st.one_of(list_types(types(2)), map_types(types(2)))
 
 
 def bucket_of(*fields):
-    """The columns of a bucket; they are sorted by name."""
+    """Return the columns of a bucket, sorted by name."""
     return BucketColumns(SchemaBlock.from_arrow(pa.schema(fields), 1), 0)
 
 
 def assembled(field, columns):
-    """The array of a field from its flat columns, each a column of the oracle."""
+    """Assemble the array of a field from flat columns of the oracle."""
     node = bucket_of(field.with_name("x")).node(0)
     arrows = [each.arrow for each in node.walk()]
     kinds = bytes(ColumnType.from_arrow(pa.field("", arrow)).kind for arrow in arrows)
@@ -36,7 +36,7 @@ def assembled(field, columns):
 
 
 def numbers(*values):
-    """A column of the oracle: int32, None for null."""
+    """Return an int32 column in the oracle's form; None is null."""
     return reference.serialize(pa.array(values, pa.int32()))
 
 

@@ -1,4 +1,4 @@
-"""The schema block: there and back, as the reference writes it, and damaged."""
+"""The schema block: round trips, comparison with the reference, and damage."""
 
 import json
 import pickle
@@ -43,7 +43,7 @@ BODIES = {
 
 
 def examine(block):
-    """Ask for everything that is made only when it is asked for."""
+    """Request everything that is decoded lazily."""
     schema = block.to_arrow()
     assert block.names() == schema.names
     assert sorted(block.order) == list(range(block.num_columns))
@@ -57,7 +57,7 @@ def examine(block):
 
 
 def body_of(*columns, order=b"", num_columns=None, start=b"\1\0"):
-    """A schema block of (shared, suffix, descriptor)."""
+    """Return a schema block with columns given as (shared, suffix, descriptor)."""
     return (
         reference.uv(len(columns) if num_columns is None else num_columns)
         + start

@@ -1,4 +1,4 @@
-"""Minimum and maximum against the oracle, and what floats and strings make of them."""
+"""Minimum and maximum against the oracle, with the special cases of floats and strings."""
 
 import struct
 

@@ -1,4 +1,4 @@
-"""Arrow types, their descriptors, what is stored in their place, and single values."""
+"""Arrow types, their descriptors, their stored types, and single values."""
 
 import re
 from contextlib import suppress
@@ -29,7 +29,7 @@ def column_type(arrow, nullable=True):
 
 
 def same_names(a, b):
-    """Whether all fields inside two equal types are called the same; Arrow leaves out maps."""
+    """Return whether the fields inside two equal types have the same names, which Arrow ignores in maps."""
     if pa.types.is_map(a):
         pairs = [(a.key_field, b.key_field), (a.item_field, b.item_field)]
     else:

@@ -1,4 +1,4 @@
-"""Integers, the cursor and compressed blocks: at every boundary, cut off, and damaged."""
+"""Integers, the cursor and compressed blocks: at every boundary, truncated, and damaged."""
 
 import struct
 import tracemalloc
@@ -212,7 +212,7 @@ def test_threads_compress_at_once():
 
 
 def decompressed(*frames):
-    """What is in frames that lie one after another, each given with its declared size."""
+    """Decompress consecutive frames, each given with its declared size."""
     data, places = b"", []
     for frame, _size in frames:
         places += [len(data), len(frame)]

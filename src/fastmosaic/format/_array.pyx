@@ -890,8 +890,8 @@ cdef bytes encode_arrays(const ArrowArray* rows, const ArrowArray* values, int b
 cdef class Block:
     """A block whose counts and runs have been checked; it fills the buffers of Arrow arrays.
 
-    An element has `bits` bits, a boolean 1, a string or binary 0. What is left to check is that
-    null arrays have no elements, and the strings: `fill_lists` and `fill_strings` do that.
+    An element has `bits` bits: a boolean 1, a string or binary 0. `fill_lists` also checks that
+    null arrays have no elements, and `fill_strings` checks the strings.
     """
 
     cdef Held _held
