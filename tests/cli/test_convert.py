@@ -298,11 +298,15 @@ def test_dictionaries_of_many_batches(tmp_path):
 @pytest.mark.parametrize(
     ("column", "target", "message"),
     [
-        (pa.array([[1]]), "out.csv", "column 'x': csv has no list<"),
-        (pa.array([b"\xff"]), "out.csv", "column 'x': csv has no binary"),
-        (pa.array([b"\xff"], pa.large_binary()), "out.json", "column 'x': json has no large"),
-        (pa.array([float("nan")]), "out.json", "column 'x': JSON has neither NaN"),
-        (pa.array([[float("inf")]]), "out.json", "column 'x': JSON has neither NaN"),
+        (pa.array([[1]]), "out.csv", "column 'x': csv does not support list<"),
+        (pa.array([b"\xff"]), "out.csv", "column 'x': csv does not support binary"),
+        (
+            pa.array([b"\xff"], pa.large_binary()),
+            "out.json",
+            "column 'x': json does not support large",
+        ),
+        (pa.array([float("nan")]), "out.json", "column 'x': JSON does not support NaN"),
+        (pa.array([[float("inf")]]), "out.json", "column 'x': JSON does not support NaN"),
         (pa.array([1], pa.time32("s")), "out.orc", "column 'x': orc has no time32"),
         (pa.array([{"a": 1}]), "out.mosaic", "column 'x': the format has no type for struct"),
     ],

@@ -115,7 +115,7 @@ def test_the_format_is_given(tmp_path):
     with pytest.raises(ValueError, match=r"data\.txt: cannot determine the format"):
         open_input([str(tmp_path / "data.txt")])
     assert open_input([str(tmp_path / "data.txt")], "csv").count() == 4
-    with pytest.raises(ValueError, match=r"'parket' is none of .*did you mean 'parquet'"):
+    with pytest.raises(ValueError, match=r"invalid format 'parket' .*did you mean 'parquet'"):
         open_input([str(tmp_path / "data.txt")], "parket")
 
 

@@ -52,7 +52,7 @@ def test_formats_by_name():
 
 def test_names_of_formats():
     formats.check_format("to", "orc")
-    with pytest.raises(ValueError, match=r"to='parket' is none of .*did you mean 'parquet'"):
+    with pytest.raises(ValueError, match=r"invalid to 'parket' .*did you mean 'parquet'"):
         formats.check_format("to", "parket")
 
 

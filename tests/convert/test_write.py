@@ -101,7 +101,7 @@ def test_types_that_a_format_lacks():
     assert schema_for("orc", schema).types == [pa.int16(), pa.string(), pa.time32("s")]
     assert schema_for("arrow", schema).types == [pa.uint8(), pa.string(), pa.time32("s")]
     assert schema_for("parquet", schema) is schema
-    with pytest.raises(UnsupportedError, match=r"column 't': orc has no time32\[s\]"):
+    with pytest.raises(UnsupportedError, match=r"column 't': orc does not support time32\[s\]"):
         check_options("orc", schema_for("orc", schema), {})
     nested = pa.schema({"x": pa.list_(pa.uint8())})
     assert schema_for("orc", nested).types == [pa.list_(pa.int16())]
@@ -113,7 +113,7 @@ def test_types_that_a_format_lacks():
         ("mosaic", {"bukets": 3}, "unknown option 'bukets'"),
         ("mosaic", {"num_bucket": 3}, "did you mean 'num_buckets'"),
         ("parquet", {"nope": 3}, "options of parquet: .*nope"),
-        ("json", {"indent": 3}, "options of json: there is no 'indent'"),
+        ("json", {"indent": 3}, "options of json: unknown option 'indent'"),
         ("parquet", {"compression": "nope"}, "parquet: Unsupported compression"),
         ("orc", {"compression": "nope"}, "NOPE"),
         ("arrow", {"compression": "gzip"}, "must be lz4, zstd or None"),
@@ -122,3 +122,13 @@ def test_types_that_a_format_lacks():
 def test_options_that_do_not_fit(format, options, message):
     with pytest.raises(ValueError, match=message):
         check_options(format, BATCH.schema, options)
+
+
+def test_all_columns_that_a_format_does_not_support_are_listed():
+    schema = pa.schema({"a": pa.binary(), "b": pa.int8(), "c": pa.list_(pa.int8())})
+    with pytest.raises(UnsupportedError, match=r"^2 columns cannot be stored:") as caught:
+        check_options("csv", schema, {})
+    assert str(caught.value).splitlines()[1:] == [
+        "  column 'a': csv does not support binary",
+        "  column 'c': csv does not support list<item: int8>",
+    ]

@@ -328,7 +328,7 @@ def test_existing_files(spark, tmp_path):
         ({"write_statistic": ["id"]}, ValueError, "unknown option 'write_statistic'; did you mean"),
         ({"write_statistics": ["idd"]}, KeyError, "no column named 'idd'; did you mean 'id'"),
         ({"sort_by": "naem"}, KeyError, "sort_by: no column named 'naem'; did you mean 'name'"),
-        ({"source_format": "xlsx"}, ValueError, "source_format='xlsx' is none of"),
+        ({"source_format": "xlsx"}, ValueError, "invalid source_format 'xlsx'"),
         ({"on_error": "ignore"}, ValueError, "'raise' or 'skip'"),
         ({"existing": "replace"}, ValueError, "existing='replace'"),
         ({"target_format": "orc"}, ValueError, "one of the formats must be mosaic"),

@@ -1,7 +1,7 @@
-"""Files of several formats as streams of batches.
+"""Read files of several formats as streams of batches.
 
-Reading is by groups where a format has them: row groups, stripes, record batches. A few of them, or
-less than one, are in memory at a time.
+Formats that have groups (row groups, stripes, record batches) are read group by group, so that only a
+few of them, or a part of one, are in memory at a time.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SUFFIXES: Final = {
 }
 TEXT: Final = frozenset({"csv", "json"})
 COMPRESSED: Final = (".gz", ".bz2", ".zst", ".lz4")
-# What the bytes of a file come to in Mosaic, about.
+# The approximate size of a file in Mosaic, relative to its size in another format.
 RATIOS: Final = {
     "mosaic": 1.0,
     "parquet": 0.9,
@@ -45,7 +45,7 @@ _MAX_BATCH_ROWS: Final = 131072
 
 
 def format_of(name: str) -> str | None:
-    """The format of a file by the end of its name."""
+    """Return the format of a file by the suffix of its name."""
     low = name.lower()
     bare = low.removesuffix(next((end for end in COMPRESSED if low.endswith(end)), ""))
     for format, suffixes in SUFFIXES.items():
@@ -58,11 +58,13 @@ def check_format(option: str, format: str) -> None:
     if format not in SUFFIXES:
         close = difflib.get_close_matches(format, SUFFIXES, 1)
         hint = f"; did you mean {close[0]!r}?" if close else ""
-        raise ValueError(f"{option}={format!r} is none of {', '.join(SUFFIXES)}{hint}")
+        raise ValueError(
+            f"invalid {option} {format!r} (expected one of {', '.join(SUFFIXES)}){hint}"
+        )
 
 
 def format_by_content(found: Found) -> str | None:
-    """The format of a file by its first and last bytes; text has no mark."""
+    """Return the format of a file by its first and last bytes, or None, as for text."""
     with _opened(found) as source:
         size = source.size()
         start = source.read_at(min(size, 8), 0)
@@ -74,9 +76,9 @@ def format_by_content(found: Found) -> str | None:
 
 
 def inspect(found: Found, format: str, size: int) -> tuple[pa.Schema, list[int] | None]:
-    """The schema of a file, and about how many bytes its groups have; None if it has none.
+    """Return the schema of a file and the approximate sizes of its groups, None if it has none.
 
-    Types in text are those of its beginning.
+    Types in text are inferred from its first block.
     """
     if format == "mosaic":
         with _mosaic(found) as file:
@@ -109,7 +111,7 @@ def inspect(found: Found, format: str, size: int) -> tuple[pa.Schema, list[int] 
 
 
 def count_rows(found: Found, format: str) -> int | None:
-    """The number of rows of a file, if that can be told without reading them."""
+    """Return the number of rows of a file if its metadata contains it, else None."""
     if format not in ("parquet", "orc"):
         return None
     with _opened(found) as source:
@@ -133,11 +135,11 @@ def batches(
     use_threads: bool = False,
     advance: Callable[[int], object] | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of some groups of a file, or of all.
+    """Yield the rows of some groups of a file, or of all.
 
-    `schema` is what text is read as. `columns` are those that are wanted; `schema` then has those
-    of a CSV file in its order, and batches may have others, too. `advance` is told bytes of the
-    file as they are done.
+    `schema` contains the types as which text is read. `columns` selects columns; `schema` must then
+    contain all columns of a CSV file in its order, and batches may contain others, too. `advance` is
+    called with the number of bytes of the file that were processed since the last call.
     """
     if format == "mosaic":
         with _mosaic(found) as file:
@@ -168,7 +170,7 @@ def _text_batches(
 ) -> Iterator[pa.RecordBatch]:
     before = 0
     if format == "csv" and columns is not None and not columns:
-        # None would stand for all; and what the values of one are does not matter.
+        # No columns would stand for all; of this one, only the number of rows matters.
         columns = schema.names[:1]
         schema = pa.schema([pa.field(name, pa.string()) for name in schema.names])
     with (
@@ -190,18 +192,18 @@ def _binary_batches(
     columns: Sequence[str] | None,
     use_threads: bool,
 ) -> Iterator[tuple[pa.RecordBatch, int]]:
-    """Batches, and about how many bytes of the file each stands for."""
+    """Yield batches, each with the approximate number of bytes that it takes in the file."""
     file_bytes = source.size()
     if format == "parquet":
         import pyarrow.parquet as pq
 
-        # Its own threads, and reads of a whole row group ahead, are for one reader alone.
+        # pyarrow's reading ahead of a whole row group would need too much memory.
         parquet = pq.ParquetFile(source, pre_buffer=False)
         chosen = list(range(parquet.num_row_groups)) if groups is None else list(groups)
         infos = [parquet.metadata.row_group(i) for i in chosen]
         num_rows = max(1, sum(info.num_rows for info in infos))
         schema = parquet.schema_arrow
-        # In the file, a dictionary may have made little of what is much in memory.
+        # Values that a dictionary makes small in the file may be large in memory.
         encoded = sum(info.total_byte_size for info in infos) / num_rows
         row_bytes = max(encoded, sum(map(_value_bytes, schema.types)))
         if columns is not None:
@@ -216,7 +218,7 @@ def _binary_batches(
         file = orc.ORCFile(source)
         names = None if columns is None else [n for n in columns if n in file.schema.names]
         if names == []:
-            names = file.schema.names[:1]  # no column would have no rows
+            names = file.schema.names[:1]  # without columns, there would be no rows
         for stripe in range(file.nstripes) if groups is None else groups:
             yield file.read_stripe(stripe, names), file_bytes // file.nstripes
     else:
@@ -233,7 +235,7 @@ def _binary_batches(
 
 
 def _value_bytes(type: pa.DataType) -> float:
-    """The bytes of a value in memory, at least."""
+    """Return the minimum size of a value in memory, in bytes."""
     try:
         return float(type.bit_width) / 8
     except ValueError:  # it has no fixed width
@@ -259,7 +261,7 @@ def _opened(found: Found) -> Iterator[Any]:
 
 @contextmanager
 def open_stream(found: Found) -> Iterator[tuple[Any, Callable[[], int]]]:
-    """The text of a file, and a function that tells how many bytes of the file were read."""
+    """Open a text file; also return a function that returns how many of its bytes were read."""
     with _opened(found) as raw:
         if found.path.lower().endswith(COMPRESSED):
             with pa.CompressedInputStream(raw, pa.Codec.detect(found.path.lower()).name) as text:
@@ -269,7 +271,7 @@ def open_stream(found: Found) -> Iterator[tuple[Any, Callable[[], int]]]:
 
 
 def open_arrow(source: Any, columns: Sequence[str] | None = None) -> Any:
-    """A reader of an Arrow file, or of a stream."""
+    """Open an Arrow file or an Arrow stream."""
     from pyarrow import ipc
 
     try:

@@ -1,4 +1,4 @@
-"""Files of several formats that are written batch by batch, and appear when they are whole."""
+"""Write files of several formats batch by batch; a file appears when it is complete."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ from pyarrow import types
 from ..errors import UnsupportedError
 from ..file.writer import MosaicWriter
 from ..format.types import storage_type
+from ..schemas.fit import unsupported
 from ..storage.sink import Sink, open_sink
 from .read import COMPRESSED, TEXT
 
-_JOINED_BYTES: Final = 64 << 20  # of a row group in formats that make one of each batch
-_JSON_ROWS: Final = 1024  # that are Python objects at a time
+_JOINED_BYTES: Final = 64 << 20  # in a row group of formats that make one of each batch
+_JSON_ROWS: Final = 1024  # converted to Python objects at a time
 
 # Types that a format lacks, or that are not read back from it as they were.
 _BYTES: Final = (
@@ -29,7 +30,7 @@ _BYTES: Final = (
     types.is_binary_view,
 )
 _LACKING: Final = {
-    "arrow": (types.is_dictionary,),  # it has but one for all batches
+    "arrow": (types.is_dictionary,),  # a file has only one for all batches
     "parquet": (types.is_interval,),
     "orc": (
         types.is_unsigned_integer,
@@ -56,10 +57,10 @@ class Target(Protocol):
     def write(self, batch: pa.RecordBatch) -> None: ...
 
     def size(self) -> int:
-        """What it would come to if it were closed now, about."""
+        """Return the approximate size of the file if it were closed now."""
 
     def close(self) -> int:
-        """Complete it; its size."""
+        """Complete the file and return its size."""
 
     def abandon(self) -> None: ...
 
@@ -67,9 +68,9 @@ class Target(Protocol):
 def open_target(
     format: str, where: Any, filesystem: Any, schema: pa.Schema, options: Mapping[str, Any]
 ) -> Target:
-    """A file of batches of `schema`; of text, one whose name ends like .gz is compressed.
+    """Open a file for batches of `schema`; text is compressed if the name ends with e.g. .gz.
 
-    Options are those of `MosaicWriter`, or of pyarrow's writers; "stream" makes an Arrow stream
+    Options are those of `MosaicWriter` or of pyarrow's writers; "stream" writes an Arrow stream
     instead of a file.
     """
     if format == "mosaic":
@@ -78,10 +79,14 @@ def open_target(
 
 
 def check_options(format: str, schema: pa.Schema, options: Mapping[str, Any]) -> None:
-    """Raise if no file could be written like this."""
-    for field in schema:
-        if _lacks(format, field.type):
-            raise UnsupportedError(f"column {field.name!r}: {format} has no {field.type}")
+    """Raise if the schema or the options do not allow a file to be written."""
+    refused = [
+        f"column {field.name!r}: {format} does not support {field.type}"
+        for field in schema
+        if _lacks(format, field.type)
+    ]
+    if refused:
+        raise unsupported(refused)
     try:
         open_target(format, pa.BufferOutputStream(), None, schema, options).abandon()
     except TypeError as error:
@@ -93,7 +98,7 @@ def check_options(format: str, schema: pa.Schema, options: Mapping[str, Any]) ->
 
 
 def schema_for(format: str, schema: pa.Schema) -> pa.Schema:
-    """The schema of the file that holds `schema`: types that a format lacks become wider ones."""
+    """Return the schema of a file for `schema`: types that the format lacks become wider ones."""
     if format == "mosaic" or not any(_lacks(format, field.type) for field in schema):
         return schema
     fields = []
@@ -132,7 +137,7 @@ class _MosaicTarget:
 
 
 class _ArrowTarget:
-    """A file of one of pyarrow's writers, which get batches of a good size."""
+    """A file of one of pyarrow's writers, which receive large batches."""
 
     def __init__(
         self,
@@ -167,7 +172,7 @@ class _ArrowTarget:
             self._put(table.combine_chunks())
 
     def _put(self, table: pa.Table | None) -> None:
-        """Write a table, or the end of the file."""
+        """Write a table; None ends the file."""
         try:
             self._writer(table)
         finally:
@@ -191,16 +196,16 @@ class _ArrowTarget:
     def abandon(self) -> None:
         self._held = []
         self._raw.is_open = False
-        with suppress(Exception):  # else it would end its file when it is no longer there
+        with suppress(Exception):  # otherwise, it would end its file after it was removed
             self._writer(None)
             self._stream.close()
         self._sink.abandon()
 
 
 class _Raw(io.RawIOBase):
-    """A sink as a file of Python's, which does not fail but remembers that it did.
+    """A sink as a Python file that stores exceptions instead of raising them.
 
-    An exception, be it of Ctrl-C, in what the writer of ORC calls would end the process.
+    An exception in a callback of the ORC writer, even of Ctrl-C, would end the process.
     """
 
     def __init__(self, sink: Sink) -> None:
@@ -209,7 +214,7 @@ class _Raw(io.RawIOBase):
         self.is_open = True
 
     def check(self) -> None:
-        """Raise what was raised."""
+        """Raise the stored exception, if there is one."""
         if self._error is not None:
             error, self._error = self._error, None
             raise error
@@ -232,7 +237,7 @@ class _Raw(io.RawIOBase):
 
 
 def _stream(raw: _Raw, name: str, format: str) -> Any:
-    """A file of Arrow's, which compresses text as the name asks for."""
+    """Return an Arrow file that compresses text if the suffix of its name says so."""
     stream = pa.PythonFile(raw, mode="w")
     low = name.lower()
     if format in TEXT and low.endswith(COMPRESSED):
@@ -243,7 +248,7 @@ def _stream(raw: _Raw, name: str, format: str) -> Any:
 def _writer(
     format: str, stream: Any, schema: pa.Schema, options: Mapping[str, Any]
 ) -> Callable[[pa.Table | None], object]:
-    """A function that writes a table, and ends the file if it gets None."""
+    """Return a function that writes a table, or ends the file if it is called with None."""
     if format == "parquet":
         import pyarrow.parquet as pq
 
@@ -253,7 +258,7 @@ def _writer(
         from pyarrow import orc
 
         file = orc.ORCWriter(stream, **{"compression": "zstd", **options})
-        # A file without rows has its schema from a table without rows.
+        # A file without rows gets its schema from a table without rows.
         state = {"empty": True}
 
         def write(table: pa.Table | None) -> None:
@@ -271,7 +276,7 @@ def _writer(
         return lambda table: lines.close() if table is None else lines.write_table(table)
     if format == "json":
         if options:
-            raise TypeError(f"there is no {min(options)!r}")
+            raise TypeError(f"unknown option {min(options)!r}")
         return lambda table: None if table is None else _write_lines(stream, table)
     from pyarrow import ipc
 
@@ -282,7 +287,7 @@ def _writer(
 
 
 def _write_lines(stream: Any, table: pa.Table) -> None:
-    """Rows as JSON, which pyarrow reads but does not write."""
+    """Write rows as JSON lines, which pyarrow reads but does not write."""
     for batch in table.to_batches(max_chunksize=_JSON_ROWS):
         names = batch.schema.names
         columns = [_values(column) for column in batch.columns]
@@ -297,15 +302,15 @@ def _write_lines(stream: Any, table: pa.Table) -> None:
             except ValueError:
                 name = next(n for n, value in zip(names, row, strict=True) if _is_nan(value))
                 raise UnsupportedError(
-                    f"column {name!r}: JSON has neither NaN nor infinity, and null is another value"
+                    f"column {name!r}: JSON does not support NaN and infinity"
                 ) from None
             stream.write(line.encode() + b"\n")
 
 
 def _values(column: pa.Array) -> Iterator[Any]:
-    """Values that JSON has, or that are their texts."""
+    """Return an iterator over values as JSON has them; dates and times become text."""
     if types.is_temporal(column.type):
-        # Python's have no nanoseconds, and no years beyond 9999.
+        # Python's types have no nanoseconds, and no years beyond 9999.
         column = column.cast(pa.int64() if types.is_duration(column.type) else pa.string())
     return iter(column.to_pylist(maps_as_pydicts="strict"))
 

@@ -1,14 +1,14 @@
-"""read_pandas and write_pandas: frames of pandas, with their index and their dtypes.
+"""Read and write pandas DataFrames, with their index and their dtypes.
 
-Arrow describes a frame in a JSON document, which the annex keeps as metadata of the schema: the
-columns that are its index, the dtype of each column. Of ten thousand columns that is a megabyte,
-to be read with every one of them. So a column is left out whose dtype Arrow would give it anyway.
+Arrow describes a DataFrame in a JSON document, which the annex stores as metadata of the schema: the
+columns of the index and the dtype of each column. For ten thousand columns, that would be a megabyte
+to read with every query. So columns whose dtype Arrow chooses anyway are left out of the document.
 
-What the format stores as another type, an unsigned integer or a category, comes back by a second
-document: for such a column, the number of its type, as an Arrow schema, and the categories in a
-Mosaic file of their own.
+A second document restores types that the format stores as other types, such as unsigned integers and
+categories: it contains these types as an Arrow schema, which of them each column has, and the
+categories as a Mosaic file.
 
-pandas is optional, and imported on use.
+pandas is optional, and imported when it is needed.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ if TYPE_CHECKING:
 
 __all__ = ["read_pandas", "write_pandas"]
 
-_DESCRIPTION: Final = b"pandas"  # Arrow's name for it
+_DESCRIPTION: Final = b"pandas"  # the metadata key that Arrow uses
 _TYPES: Final = b"fastmosaic:types"
 _CATEGORIES: Final = "categories"
 _COLUMN: Final = {"name", "field_name", "pandas_type", "numpy_type"}
 _RANGE: Final = {"name", "start", "stop", "step"}
 
-# What Arrow makes of its own types if nothing is said of a column.
+# The dtypes that Arrow chooses for columns without a description.
 _USUAL_DTYPES: Final = frozenset(
     {
         *("bool", "int8", "int16", "int32", "int64", "float32", "float64", "object", "str"),
@@ -51,9 +51,9 @@ _USUAL_DTYPES: Final = frozenset(
         *("datetime64[s]", "datetime64[ms]", "datetime64[us]", "datetime64[ns]"),
     }
 )
-# How the name of a dtype ends that is an Arrow type; pandas understands only some of the names.
+# The suffix of dtypes that are Arrow types; pandas can only parse some of these names.
 _ARROW_DTYPE: Final = "[pyarrow]"
-_OF_ARROW: Final = {b"dtype": b"arrow"}  # the same, for columns whose name says nothing
+_OF_ARROW: Final = {b"dtype": b"arrow"}  # marks such a dtype where its name does not
 
 Description: TypeAlias = dict[str, Any]
 
@@ -69,27 +69,29 @@ def read_pandas(
     use_threads: bool = True,
     types_mapper: Callable[[pa.DataType], Any] | None = None,
 ) -> pd.DataFrame:
-    """The rows of Mosaic files as a frame of pandas, with the index that `write_pandas` got.
+    """Read Mosaic files into a pandas DataFrame, with the index that `write_pandas` stored.
 
     Parameters
     ----------
     source : path, URI, binary file object, buffer, or list of paths
-        A file; or many, as a directory, a glob or a list.
+        One file, or many as a directory, a glob or a list.
     columns : list, optional
-        The columns to read, in this order, by the names that they have in pandas. Those of the
-        index are read too.
+        The columns to read, in this order, by their names in pandas. By default all columns. The
+        columns of the index are always read.
     filters : pyarrow.compute.Expression or list of tuples or list of lists of tuples
-        Which rows to read, as in `MosaicFile.read`. An index that is only a range, and so is not
-        stored row by row, then counts from 0; as it does over many files.
-    partitioning : "hive", pyarrow.Schema or None
-        Whether directories called `key=value` are columns.
-    unify : bool
-        Whether files may differ.
+        The rows to read, as in `MosaicFile.read`. A RangeIndex is not stored row by row, so with
+        filters, or with many files, the result has a new one that starts at 0.
+    partitioning : "hive", pyarrow.Schema or None, default "hive"
+        Read directories called `key=value` as columns.
+    unify : bool, default True
+        Accept files with different schemas and read their union.
     filesystem : pyarrow or fsspec filesystem, optional
-        Where the path `source` is.
-    use_threads : bool
-    types_mapper : function from pyarrow.DataType to a dtype of pandas or None, optional
-        Instead of the dtypes that the frame had; `pandas.ArrowDtype` keeps all values in Arrow.
+        The filesystem of the path `source`.
+    use_threads : bool, default True
+        Decode on all cores.
+    types_mapper : function from pyarrow.DataType to a pandas dtype or None, optional
+        Chooses dtypes instead of those of the original DataFrame; `pandas.ArrowDtype` keeps all
+        values in Arrow.
 
     Returns
     -------
@@ -138,15 +140,15 @@ def write_pandas(
     filesystem: object = None,
     **options: Unpack[WriteOptions],
 ) -> None:
-    """Write a frame of pandas as a Mosaic file, so that `read_pandas` gives it back.
+    """Write a pandas DataFrame to a Mosaic file; `read_pandas` restores it.
 
     Parameters
     ----------
     df : pandas.DataFrame
     where : path, URI or writable binary file object
     index : bool, optional
-        Whether the index is stored as columns. By default it is, but for one that is only a range:
-        of that the file has its start, end and step. False leaves the index out.
+        Store the index as columns. By default, all indexes are stored except a RangeIndex, of which
+        only start, stop and step are stored. False drops the index.
     filesystem : pyarrow or fsspec filesystem, optional
         The filesystem of the path `where`.
     **options
@@ -164,14 +166,14 @@ def write_pandas(
     check_names(options, write_pandas)
     pd = _import_pandas()
     if not isinstance(df, pd.DataFrame):
-        raise TypeError(f"expected a pandas.DataFrame, not an object of type {type(df).__name__}")
+        raise TypeError(f"expected a pandas.DataFrame, not {type(df).__name__}")
     _check_names(df.columns)
     if index is None and df.index.nlevels > 1:
-        index = True  # one of the levels may be a range, and must not be without the others
+        index = True  # a level may be a range, which must not be left out alone
     table = pa.Table.from_pandas(
         df, preserve_index=index, nthreads=None if options.get("use_threads", True) else 1
     )
-    # Columns come first, those of the index behind them.
+    # The columns of the index follow all others.
     of_arrow = {
         field.name: dtype
         for field, dtype in zip(table.schema, df.dtypes, strict=False)
@@ -184,7 +186,7 @@ def write_pandas(
     if changed or unnamed:
         typed = dict.fromkeys((*changed, *unnamed))
         metadata[_TYPES] = _encode_types(table.select(typed), unnamed)
-    if table.num_columns:  # Arrow forgets how many rows there are in a table without columns
+    if table.num_columns:  # a table without columns has lost its number of rows
         table = table.replace_schema_metadata(metadata)
     with MosaicWriter(where, table.schema, filesystem=filesystem, **options) as writer:
         writer.write_table(table)
@@ -199,12 +201,12 @@ def _import_pandas() -> Any:
 
 
 def _check_names(columns: Any) -> None:
-    """Raise if two columns would have one name in the file, where names are strings."""
+    """Raise if two columns would have the same name in the file, where names are strings."""
     names = columns.map(str)
     if not names.is_unique:
         twice = list(dict.fromkeys(names[names.duplicated()]))
         raise SchemaMismatchError(
-            f"the frame has {len(twice)} column names more than once, as strings: "
+            f"{len(twice)} column names of the DataFrame are not unique as strings: "
             + ", ".join(map(repr, twice[:5]))
             + (", ..." if len(twice) > 5 else "")
         )
@@ -214,7 +216,7 @@ def _check_names(columns: Any) -> None:
 
 
 def _description(metadata: dict[bytes, bytes]) -> Description:
-    """Arrow's description of a frame; of one without a peculiarity if there is none."""
+    """Return Arrow's description of a DataFrame, or an empty one if there is none."""
     if _DESCRIPTION not in metadata:
         return {"index_columns": [], "columns": [], "column_indexes": []}
     try:
@@ -226,12 +228,12 @@ def _description(metadata: dict[bytes, bytes]) -> Description:
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         is_right = False
     if not is_right:
-        raise CorruptFileError("the description of a pandas frame is not in the form of Arrow's")
+        raise CorruptFileError("the description of the DataFrame is invalid")
     return description
 
 
 def _shortened(description: Description, without: Container[str] = ()) -> Description:
-    """The description without the columns of which it says nothing that Arrow does not know."""
+    """Return the description without columns whose dtype Arrow chooses anyway."""
     index = set(_index_columns(description))
     columns = [
         {**column, "numpy_type": "object"} if column["field_name"] in without else column
@@ -248,19 +250,19 @@ def _index_columns(description: Description) -> list[str]:
 
 
 def _is_changed(field: pa.Field, of_arrow: Container[str]) -> bool:
-    """Whether the file has another type for a column, and pandas would show it."""
+    """Whether the file stores a column as another type, which would show in pandas."""
     try:
         if storage_type(field.type) == field.type:
             return False
     except UnsupportedError:
-        return False  # the writer says so
+        return False  # the writer raises an error about it
     if types.is_large_string(field.type) or types.is_large_binary(field.type):
         return field.name in of_arrow
     return not isinstance(field.type, pa.BaseExtensionType)
 
 
 def _has_name(dtype: Any) -> bool:
-    """Whether pandas finds a dtype by its name."""
+    """Whether pandas can parse the name of a dtype."""
     pd = _import_pandas()
     try:
         return bool(pd.api.types.pandas_dtype(str(dtype)) == dtype)
@@ -269,7 +271,7 @@ def _has_name(dtype: Any) -> bool:
 
 
 def _encode_types(table: pa.Table, of_arrow: Container[str]) -> bytes:
-    """The types of the columns of `table`, and their categories; which are dtypes themselves."""
+    """Encode the types and categories of the columns of `table`, and which are Arrow dtypes."""
     numbers: dict[str, int] = {}
     columns = {
         name: numbers.setdefault(_encode_type(column, name in of_arrow), len(numbers))
@@ -293,7 +295,7 @@ def _encode_type(column: pa.ChunkedArray, of_arrow: bool) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Type:
-    """The type that a column had in the frame, and its categories if it had some."""
+    """The type of a column in the DataFrame, and its categories, if any."""
 
     field: pa.Field
     categories: pa.Array | None
@@ -304,10 +306,10 @@ class _Type:
         (field,) = pa.ipc.read_schema(_to_buffer(encoded["schema"]))
         if not types.is_dictionary(field.type):
             return cls(field, None)
-        # Arrow's own formats would take memory on the word of the file.
+        # Arrow's own formats would allocate memory without checking sizes.
         with MosaicFile(_to_buffer(encoded[_CATEGORIES])) as file:
             categories = file.read()[_CATEGORIES].combine_chunks()
-        if types.is_null(field.type.value_type):  # there are none, and the format has no such type
+        if types.is_null(field.type.value_type):  # no categories; the format has no type null
             return cls(field, pa.nulls(0))
         return cls(field, categories.cast(field.type.value_type))
 
@@ -325,7 +327,7 @@ def _to_buffer(text: str) -> pa.Buffer:
 
 
 def _decode_types(metadata: dict[bytes, bytes], names: Iterable[str]) -> dict[str, _Type]:
-    """The types of those columns that had others in the frame."""
+    """Return the types of columns that the file stores as other types."""
     if _TYPES not in metadata:
         return {}
     decoded: dict[int, _Type] = {}
@@ -344,7 +346,7 @@ def _decode_types(metadata: dict[bytes, bytes], names: Iterable[str]) -> dict[st
         *(pa.ArrowException, MosaicError, OSError),
         *(ValueError, LookupError, TypeError, RecursionError),
     ) as error:
-        raise CorruptFileError(f"the types of a pandas frame cannot be read: {error}") from error
+        raise CorruptFileError(f"the types of the DataFrame are invalid: {error}") from error
     return found
 
 
@@ -368,7 +370,7 @@ def _metadata(rows: MosaicFile | FileSet) -> dict[bytes, bytes]:
 def _names(
     rows: MosaicFile | FileSet, columns: Sequence[Any] | None, description: Description
 ) -> list[str] | None:
-    """The columns to read: those that are asked for, and those of the index that are there."""
+    """Return the columns to read: the requested ones, and those of the index that exist."""
     if columns is None:
         return None
     if isinstance(columns, str):
@@ -378,7 +380,7 @@ def _names(
 
 
 def _stored_name(name: Any) -> str:
-    """What Arrow makes of the name of a column."""
+    """Return the name that Arrow gives to a column."""
     return str(tuple(map(_stored_name, name)) if isinstance(name, tuple) else name)
 
 
@@ -389,7 +391,7 @@ def _has(rows: MosaicFile | FileSet, name: str) -> bool:
 
 
 def _with_types(table: pa.Table, description: Description, typed: Mapping[str, _Type]) -> pa.Table:
-    """The table with the types and categories that its columns had in the frame."""
+    """Return the table with the types and categories of the DataFrame."""
     known = {
         column["field_name"]: _CATEGORY
         for column in description["columns"]
@@ -410,7 +412,7 @@ _CATEGORY: Final = _Type(pa.field("", pa.dictionary(pa.int32(), pa.string())), N
 
 
 def _as_type(column: pa.ChunkedArray, typed: _Type) -> pa.ChunkedArray:
-    """The values as a type; if they do not fit, as they are, or as categories."""
+    """Convert values to a type; if they do not fit, return them as they are, or as categories."""
     type = typed.field.type
     if types.is_null(type) and column.null_count == len(column):
         return pa.chunked_array([pa.nulls(len(column))])
@@ -420,7 +422,7 @@ def _as_type(column: pa.ChunkedArray, typed: _Type) -> pa.ChunkedArray:
         if typed.categories is not None:
             return _coded(column, typed.categories, type)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        pass  # of another file than the first, which had another type or other categories
+        pass  # from another file, with another type or other categories
     if not types.is_dictionary(type):
         return column
     found = column.unique().drop_null()
@@ -432,7 +434,7 @@ def _coded(column: pa.ChunkedArray, categories: pa.Array, type: pa.DataType) -> 
 
     codes = pc.index_in(column, value_set=categories.cast(column.type))
     if codes.null_count > column.null_count:
-        raise pa.ArrowInvalid("there are values of no category")
+        raise pa.ArrowInvalid("some values are not among the categories")
     indices = codes.combine_chunks().cast(type.index_type)
     coded = pa.DictionaryArray.from_arrays(indices, categories, ordered=type.ordered)
     return pa.chunked_array([coded])
@@ -446,7 +448,7 @@ def _frame(
     use_threads: bool,
     types_mapper: Callable[[pa.DataType], Any] | None,
 ) -> pd.DataFrame:
-    """The frame that a table is, by the description of the one that it was."""
+    """Convert a table to a DataFrame as described."""
     pd = _import_pandas()
     description = _understood(description, table.column_names)
     stored = [level for level in _index_columns(description) if level in table.column_names]
@@ -491,7 +493,7 @@ def _to_pandas(
 
 
 def _understood(description: Description, names: Iterable[str]) -> Description:
-    """The description of the columns called `names`, without dtypes that pandas does not know."""
+    """Return the description of the columns `names`, without dtypes that pandas cannot parse."""
     pd = _import_pandas()
     wanted = set(names)
     columns = [one for one in _shortened(description)["columns"] if one["field_name"] in wanted]
@@ -511,7 +513,7 @@ def _understood(description: Description, names: Iterable[str]) -> Description:
 
 
 def _of_arrow_dtype(description: Description, typed: Mapping[str, _Type]) -> set[str]:
-    """The columns whose dtype is an Arrow type."""
+    """Return the columns whose dtype is an Arrow type."""
     named = (
         column["field_name"]
         for column in description["columns"]
@@ -521,7 +523,7 @@ def _of_arrow_dtype(description: Description, typed: Mapping[str, _Type]) -> set
 
 
 def _range(ranges: Sequence[Description], num_rows: int, is_whole: bool) -> pd.RangeIndex:
-    """The index of a frame whose rows are counted."""
+    """Return the RangeIndex of a DataFrame."""
     pd = _import_pandas()
     if not ranges:
         return pd.RangeIndex(num_rows)

@@ -41,14 +41,19 @@ def stored_schema(schema: pa.Schema) -> pa.Schema:
             fields.append(pa.field(field.name, storage_type(field.type), field.nullable))
         except UnsupportedError as error:
             refused.append(f"column {field.name!r}: {error}")
-    if len(refused) == 1:
-        raise UnsupportedError(refused[0])
     if refused:
-        more = len(refused) - _MAX_LISTED
-        shown = [*refused[:_MAX_LISTED], *([f"and {more} more"] if more > 0 else [])]
-        lines = "\n  ".join(shown)
-        raise UnsupportedError(f"{len(refused)} columns cannot be stored:\n  {lines}")
+        raise unsupported(refused)
     return pa.schema(fields)
+
+
+def unsupported(columns: Sequence[str]) -> UnsupportedError:
+    """Return the error about columns that cannot be stored; each text names one and its problem."""
+    if len(columns) == 1:
+        return UnsupportedError(columns[0])
+    more = len(columns) - _MAX_LISTED
+    shown = [*columns[:_MAX_LISTED], *([f"and {more} more"] if more > 0 else [])]
+    lines = "\n  ".join(shown)
+    return UnsupportedError(f"{len(columns)} columns cannot be stored:\n  {lines}")
 
 
 class Fit:
