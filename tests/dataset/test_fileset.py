@@ -1184,3 +1184,21 @@ def test_files_that_cannot_be_opened_may_be_left_out(tmp_path):
     assert files.read().to_pydict() == {"x": [1]}
     with pytest.raises(CorruptFileError, match="not a Mosaic file"):
         fileset.FileSet(tmp_path / "*.txt", skip_corrupt=True)
+
+
+@pytest.mark.parametrize("use_threads", [True, False])
+def test_head_with_a_filter_honours_use_threads(tmp_path, monkeypatch, use_threads):
+    write(tmp_path, {"a": pa.table({"x": range(10)})}, row_group_size=2)
+    asked = []
+    original = one_file.Scanner
+
+    class Recording(original):
+        def read(self, positions, schema, groups, use_threads):
+            asked.append(use_threads)
+            return super().read(positions, schema, groups, use_threads)
+
+    monkeypatch.setattr(one_file, "Scanner", Recording)
+    dataset = MosaicDataset(tmp_path)
+    found = dataset.head(2, ["x"], pc.field("x") > 3, use_threads=use_threads)
+    assert found["x"].to_pylist() == [4, 5]
+    assert asked == [use_threads]

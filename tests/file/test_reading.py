@@ -579,3 +579,47 @@ def test_inner_places_win_and_outer_ones_fill_what_is_missing():
     ):
         raise fm.UnsupportedError("unknown encoding", file="inner")
     assert str(caught.value) == "inner: row group 2, offset 3: unknown encoding"
+
+
+# ---- pickling
+
+
+@pytest.mark.parametrize("kind", ["path", "str", "bytes", "memoryview", "buffer", "uri", "memory"])
+def test_a_file_can_be_pickled(tmp_path, monkeypatch, kind):
+    data = two_columns()
+    path = tmp_path / "a.mosaic"
+    path.write_bytes(data)
+    memory = fsspec.filesystem("memory")
+    memory.pipe_file("/pickled/a.mosaic", data.to_pybytes())
+    monkeypatch.chdir(tmp_path)
+    source, filesystem = {
+        "path": (Path("a.mosaic"), None),
+        "str": ("a.mosaic", None),
+        "bytes": (data.to_pybytes(), None),
+        "memoryview": (memoryview(data), None),
+        "buffer": (data, None),
+        "uri": (path.as_uri(), None),
+        "memory": ("/pickled/a.mosaic", memory),
+    }[kind]
+    with fm.MosaicFile(source, filesystem=filesystem) as file:
+        pickled = pickle.dumps(file)
+    monkeypatch.chdir("/")
+    with pickle.loads(pickled) as copy:
+        assert copy.schema.names == ["id", "price"]
+        assert copy.read(["price"]).to_pydict() == {"price": [2.0]}
+
+
+def test_a_file_opened_from_a_file_object_cannot_be_pickled(tmp_path):
+    path = tmp_path / "a.mosaic"
+    path.write_bytes(two_columns())
+    for opened in (path.open("rb"), pa.OSFile(str(path))):
+        told = f"type {type(opened).__name__}; open it by path, by URI or from bytes"
+        with opened, fm.MosaicFile(opened) as file, pytest.raises(TypeError, match=told):
+            pickle.dumps(file)
+
+
+def test_a_closed_file_cannot_be_pickled():
+    with fm.MosaicFile(two_columns()) as file:
+        pass
+    with pytest.raises(ValueError, match="cannot pickle a closed MosaicFile"):
+        pickle.dumps(file)

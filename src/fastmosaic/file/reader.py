@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import accumulate
 from types import TracebackType
@@ -16,6 +16,7 @@ from ..format.metadata import FileMetaData
 from ..format.schema import SchemaBlock
 from ..query.query import Query
 from ..query.rows import Rows
+from ..storage.location import locate
 from ..storage.source import Source, open_source
 from .opening import read_end
 from .scan import Scanner
@@ -57,6 +58,7 @@ class MosaicFile:
         filesystem: object = None,
     ) -> None:
         self._closed = True
+        self._origin = source, filesystem
         self._source = open_source(source, filesystem)
         try:
             self._metadata, tail = read_end(self._source)
@@ -194,6 +196,22 @@ class MosaicFile:
     ) -> None:
         self.close()
 
+    def __reduce__(self) -> tuple[Callable[..., MosaicFile], tuple[object, object]]:
+        if self._closed:
+            raise ValueError("cannot pickle a closed MosaicFile")
+        source, filesystem = self._origin
+        if (found := locate(source, filesystem)) is not None:
+            if found[1] is None:  # another process may have another working directory
+                source, filesystem = os.path.abspath(found[2]), None
+        elif isinstance(source, memoryview):
+            source = bytes(source)
+        elif not isinstance(source, bytes | bytearray | pa.Buffer):
+            raise TypeError(
+                f"cannot pickle a MosaicFile opened from an object of type {type(source).__name__}; "
+                "open it by path, by URI or from bytes"
+            )
+        return _open, (source, filesystem)
+
     def __repr__(self) -> str:
         return f"<MosaicFile {self._source.name}: {self._metadata!r}>"
 
@@ -238,6 +256,10 @@ class MosaicFile:
             self._rows_in(query.rows, group).of_batch(batch)
             for group, batch in zip(groups, batches, strict=True)
         ]
+
+
+def _open(source: Readable, filesystem: object) -> MosaicFile:
+    return MosaicFile(source, filesystem=filesystem)
 
 
 class _FileColumns:
