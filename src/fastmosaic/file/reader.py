@@ -263,26 +263,21 @@ def _open(source: Readable, filesystem: object) -> MosaicFile:
 
 
 class _FileColumns:
-    """The columns of one file, as a `DatasetSchema`; it remembers the positions of those used."""
+    """The columns of one file, as a `DatasetSchema`; it remembers the last selection."""
 
     def __init__(self, block: SchemaBlock) -> None:
         self._block = block
-        self._positions: dict[str, int] = {}
-        self._whole: pa.Schema | None = None
+        self._last: tuple[pa.Schema | None, Sequence[int]] = None, ()
 
     def positions(self, schema: pa.Schema) -> Sequence[int]:
         """Return the positions in the file of columns that were selected."""
-        if schema is self._whole:
-            return self._block.order
-        return [self._position(name) for name in schema.names]
+        last, positions = self._last
+        return positions if schema is last else [self._position(name) for name in schema.names]
 
     def _position(self, name: str) -> int:
-        position = self._positions.get(name)
-        if position is None:
-            position = self._block.find(name)
-            if position < 0:
-                raise ColumnNotFoundError.for_name(name, self._block.names())
-            self._positions[name] = position
+        position = self._block.find(name)
+        if position < 0:
+            raise ColumnNotFoundError.for_name(name, self._block.names())
         return position
 
     def field(self, name: str) -> pa.Field:
@@ -292,7 +287,10 @@ class _FileColumns:
         return self._block.find(name) >= 0
 
     def select(self, names: Sequence[str]) -> pa.Schema:
-        return pa.schema(self._block.fields([self._position(name) for name in names]))
+        positions = [self._position(name) for name in names]
+        schema = pa.schema(self._block.fields(positions))
+        self._last = schema, positions
+        return schema
 
     def occurring(self, text: str) -> list[str]:
         return [self._block.name(position) for position in self._block.occurring(text)]
@@ -301,5 +299,6 @@ class _FileColumns:
         return self._block.names()
 
     def to_arrow(self) -> pa.Schema:
-        self._whole = self._block.to_arrow()
-        return self._whole
+        schema = self._block.to_arrow()
+        self._last = schema, self._block.order
+        return schema

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from ..errors import CorruptFileError, Place, located
+from ..errors import CorruptFileError, MosaicError, Place, located
 from ..format import bucket as buckets
 from ..format.bucket import Batch, Directory, Layout, Pages
 from ..format.index import Bucket
@@ -164,10 +164,13 @@ class Scanner:
         for task, data in zip(tasks, self._read(ranges, use_threads), strict=True):
             task.data = data
             if task.bucket.layout == Layout.PAGED:
-                with located(**task.place):
+                try:
                     task.directory = Directory.decode(
                         data, task.part.columns, task.num_rows, task.bucket.compressed_size
                     )
+                except MosaicError as error:
+                    error.locate(**task.place)
+                    raise
         ranges = []
         partial = [task for task in tasks if not task.whole]
         for task in partial:
@@ -208,11 +211,14 @@ class Scanner:
 
         def decode(task: _Task) -> None:
             part = task.part
-            with located(**task.place):
+            try:
                 pages, numbers = self._pages(task)
                 budget.spend(buckets.expansion(pages, numbers, part.columns, part.wanted))
                 batch = batches[task.group]
                 buckets.decode(pages, numbers, part.columns, part.wanted, batch, part.places)
+            except MosaicError as error:
+                error.locate(**task.place)
+                raise
 
         threaded = (
             use_threads

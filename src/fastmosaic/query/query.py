@@ -34,7 +34,7 @@ class Query:
     """
 
     schema: pa.Schema  # the columns to read: those wanted, then those that only the filter needs
-    names: list[str]  # of the columns wanted
+    names: list[str] | None = None  # of the columns wanted, if these are not all of `schema`
     expression: Any = None  # the filter, a pyarrow.compute.Expression
     needed: tuple[pa.Field, ...] = ()  # the columns of the filter
     attached: Attached | None = None  # types and metadata to put on the result
@@ -78,21 +78,28 @@ class Query:
             schema = table.select(expanded(columns, table.has, table.names))
         limit = None if limit is None else max(0, limit)
         if filters is None:
-            return cls(schema, schema.names, None, (), attached, rows, limit)
+            return cls(schema, None, None, (), attached, rows, limit)
         expression = filtering.to_expression(filters)
         needed = tuple(map(table.field, columns_of(table, expression)))
         names = schema.names
         known = set(names)
         extra = [field for field in needed if field.name not in known]
-        if extra:
-            schema = pa.schema([*schema, *extra])
+        if not extra:
+            return cls(schema, None, expression, needed, attached, rows, limit)
+        schema = pa.schema([*schema, *extra])
         return cls(schema, names, expression, needed, attached, rows, limit)
+
+    @property
+    def wanted(self) -> pa.Schema:
+        """The columns wanted, as they are stored."""
+        if self.names is None:
+            return self.schema
+        return pa.schema([self.schema.field(name) for name in self.names])
 
     @property
     def result(self) -> pa.Schema:
         """The schema of the result."""
-        schema = pa.schema([self.schema.field(name) for name in self.names])
-        return schema if self.attached is None else self.attached.schema(schema)
+        return self.wanted if self.attached is None else self.attached.schema(self.wanted)
 
     # ---- which row groups
 
@@ -149,7 +156,9 @@ class Query:
         """Return the rows of `batches` that match, with the columns wanted."""
         table = pa.Table.from_batches(batches, schema=self.schema)
         if self.expression is not None:
-            table = filtering.filter_table(table, self.expression).select(self.names)
+            table = filtering.filter_table(table, self.expression)
+            if self.names is not None:
+                table = table.select(self.names)
         return table if self.attached is None else self.attached.put_on(table)
 
     def finish_batch(self, batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -32,7 +32,7 @@ def answer(
     """Return the values with the types of `schema`; None if metadata lacks one of them."""
     groups = [
         (planned.file, group)
-        for planned in files.plan(Query(pa.schema([]), []))
+        for planned in files.plan(Query(pa.schema([])))
         for group in planned.groups
     ]
     found: dict[str, Summary | None] = {}

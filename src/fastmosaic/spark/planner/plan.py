@@ -113,7 +113,7 @@ class ScanPlanner:
         if names is not None:
             schema = pa.schema([schema.field(name) for name in names])
         expression, needed = to_expression(predicates, self._files.columns.field)
-        query = Query(schema, schema.names, expression, needed)
+        query = Query(schema, expression=expression, needed=needed)
         max_bytes, min_splits = self._split_sizes()
         scan, splits = share_out(self._files, query, max_bytes=max_bytes, min_splits=min_splits)
         if limit is not None:
