@@ -118,6 +118,39 @@ def test_to_abandon_after_commit_does_nothing(tmp_path):
     assert everything(tmp_path / "data") == NEW
 
 
+def test_an_open_file_has_its_name_at_once_and_is_not_replaced(tmp_path):
+    staging = Staging.begin(tmp_path / "data")
+    sink = staging.open("k=1/b.mosaic")
+    sink.write(b"new")
+    assert os.listdir(f"{staging.root}/k=1") == ["b.mosaic"]
+    sink.commit()
+    with pytest.raises(FileExistsError, match=r"b\.mosaic"):
+        staging.open("k=1/b.mosaic")
+    staging.open("k=1/c.mosaic").abandon()
+    assert everything(staging.root) == {"k=1/b.mosaic": b"new"}
+    staging.commit(["k=1/b.mosaic"])
+    assert everything(tmp_path) == {"data/k=1/b.mosaic": b"new"}
+
+
+def test_names_of_new_files_sort_after_those_of_old_ones(tmp_path):
+    first = Staging.begin(tmp_path / "data", existing="append")
+    name = f"{first.prefix}-x.mosaic"
+    for file in (name, "_hidden/part-99999999999999999999-x.mosaic", "k=1/other.mosaic"):
+        write(tmp_path / "data", {file: b""})
+    second = Staging.begin(tmp_path / "data", existing="append")
+    assert first.prefix < second.prefix
+    assert second.prefix.startswith("part-2")
+    for staging in (first, second):
+        staging.abandon()
+
+
+def test_a_write_that_goes_on_has_the_names_that_it_began_with(tmp_path):
+    first = Staging.begin(tmp_path / "data", existing="append", identity="job")
+    write(first.root, {f"{first.prefix}-x.mosaic": b""})
+    second = Staging.begin(tmp_path / "data", existing="append", identity="job")
+    assert (second.root, second.prefix) == (first.root, first.prefix)
+
+
 # ---- an existing one
 
 
@@ -221,7 +254,7 @@ def test_wrong_arguments(tmp_path):
         ValueError, match="existing must be 'error', 'append' or 'overwrite', not 'replace'"
     ):
         Staging.begin(tmp_path, existing="replace")
-    with pytest.raises(TypeError, match="not to an object of type int"):
+    with pytest.raises(TypeError, match="not an object of type int"):
         Staging.begin(3)
 
 

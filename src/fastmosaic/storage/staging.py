@@ -89,8 +89,8 @@ class Staging:
         found = locate(base_dir, filesystem)
         if found is None:
             raise TypeError(
-                "a data set is written to a directory, by its path or URI, "
-                f"not to an object of type {type(base_dir).__name__}"
+                "expected the path or URI of a directory to write to, "
+                f"not an object of type {type(base_dir).__name__}"
             )
         name, place, path = found
         path = os.path.realpath(path) if place is None else path.rstrip("/")
@@ -101,8 +101,10 @@ class Staging:
         resumable = identity is not None
         if identity is not None:
             _take_back(storage, path, f"{path}/_staging-{identity}")
-        present = _visible_below(place, path) if kind == "Directory" else []
-        _check(name, existing, present, suffix)
+        present: list[str] | None = None if kind == "Directory" else []
+        if existing != "append" and present is None:
+            present = _visible_below(place, path)
+            _check(name, existing, present, suffix)
         identity = identity or uuid.uuid4().hex
         root = inside = f"{path}/_staging-{identity}"
         replaces = False
@@ -119,8 +121,9 @@ class Staging:
             else:
                 made = make_directories(path)
                 os.makedirs(inside, exist_ok=resumable)
-        begun = files_below(place, root) if resumable else []
-        prefix = prefix_of(begun) or new_prefix(present)
+        prefix = prefix_of(files_below(place, root)) if resumable else None
+        if prefix is None:
+            prefix = new_prefix(_visible_below(place, path) if present is None else present)
         return cls(name, path, place, root, existing, replaces, made, prefix, suffix, resumable)
 
     def path(self, file: str) -> str:
