@@ -50,11 +50,11 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class Plan:
-    """How much of everything. A long contest takes half a minute and more for each contender."""
+    """The sizes of a run. A long contest takes at least half a minute for each contender."""
 
     columns: int = 10_000
     rows: int = 500
-    parts: int = 4  # files of the data set that is filtered
+    parts: int = 4  # files of the dataset that is filtered
     selected: tuple[int, ...] = (1, 10, 100)
     written: int = 1_000  # columns
     turns: int = 5
@@ -67,7 +67,7 @@ QUICK: Final = Plan(columns=1_000, selected=(10,), written=200, turns=3, long_tu
 
 @dataclass(frozen=True)
 class Contest:
-    """What is compared: works by contender. The first one is ours."""
+    """A task and the functions that do it, by contender. The first contender is fastmosaic."""
 
     title: str
     works: dict[str, Work]
@@ -82,7 +82,7 @@ def table_of(plan: Plan) -> pa.Table:
 
 
 def write_data(plan: Plan, folder: Path) -> None:
-    """The same rows in each format: in one file below `whole`, in several below `parts`."""
+    """Write the same rows in each format: one file in `whole`, several files in `parts`."""
     table = table_of(plan)
     size = -(-plan.rows // plan.parts)
     parts = [table.slice(start, size) for start in range(0, plan.rows, size)]
@@ -97,7 +97,7 @@ def write_data(plan: Plan, folder: Path) -> None:
 _WRITERS: Final[dict[str, Callable[[pa.Table, str], Any]]] = {
     "mosaic": lambda table, path: fm.write_table(table, path, write_statistics=[ROW_NUMBER]),
     "parquet": lambda table, path: pq.write_table(table, path, compression="zstd"),
-    # It takes gigabytes for each file, and does not give them back.
+    # Each file needs gigabytes of memory, which are not released.
     "orc": lambda table, path: in_new_process(_write_orc, table, path),
 }
 
@@ -107,13 +107,13 @@ def _write_orc(table: pa.Table, path: str) -> None:
 
 
 def sizes(folder: Path) -> dict[str, int]:
-    """Bytes of the one file, by format."""
+    """Return the size of the single file in each format."""
     files = {suffix: folder / "whole" / suffix / f"0.{suffix}" for suffix in _WRITERS}
     return {suffix: file.stat().st_size for suffix, file in files.items()}
 
 
 def chosen(names: Sequence[str], count: int) -> list[str]:
-    """So many of the columns, evenly scattered, and not the row numbers."""
+    """Return `count` evenly spaced columns, without the row number."""
     return [names[(2 * i + 1) * len(names) // (2 * count)] for i in range(count)]
 
 
@@ -121,7 +121,7 @@ def chosen(names: Sequence[str], count: int) -> list[str]:
 
 
 def start(folder: Path) -> SparkSession:
-    """A session on all cores of this machine, with its files below the folder."""
+    """Start a session on all cores of this machine with its files in `folder`."""
     from fastmosaic.spark import session
 
     conf = {
@@ -144,7 +144,7 @@ def load(
     columns: Sequence[str] | None = None,
     filters: list[Any] | None = None,
 ) -> DataFrame:
-    """A data set as a contender sees it; columns and filters are for the one that needs them."""
+    """Load a dataset as a contender does; only one contender needs columns and filters."""
     from fastmosaic.spark import read
 
     if contender == PARQUET:
@@ -168,13 +168,13 @@ def largest(df: DataFrame, columns: Sequence[str]) -> Any:
 
 
 def hashed(df: DataFrame) -> Any:
-    """All values, so that none can be left unread, as `noop` leaves them."""
+    """Hash all values, so that every value is read. Spark's `noop` sink would skip some."""
     [[total]] = df.selectExpr("sum(hash(*))").collect()
     return total
 
 
 def contests(spark: SparkSession, plan: Plan, folder: Path) -> Iterator[Contest]:
-    """All warm contests, each made when its turn comes."""
+    """Yield the contests with warm sessions."""
     whole, parts, names = folder / "whole", folder / "parts", table_of(plan).column_names
 
     def each(work: Callable[..., Any], *args: Any) -> dict[str, Work]:
@@ -252,7 +252,7 @@ def _call(work: Callable[..., Any], *args: Any) -> Work:
 
 
 def best_times(contest: Contest) -> Times:
-    """The best time of each in seconds; they take turns. Raise if their answers differ."""
+    """Return the best time of each contender in seconds. Raise if their answers differ."""
     best = dict.fromkeys(contest.works, float("inf"))
     for turn in range(contest.turns):
         ours: Any = None
@@ -264,12 +264,12 @@ def best_times(contest: Contest) -> Times:
             if place == 0:
                 ours = _rows(answer)
             elif _rows(answer) != ours:
-                raise SystemExit(f"{contest.title}: {name} gives another answer")
+                raise SystemExit(f"{contest.title}: {name} returns a different answer")
     return best
 
 
 def _rows(answer: Any) -> Any:
-    """What can be compared; of a directory, the rows in its files, in their order."""
+    """Return an answer that can be compared: for a directory, the rows of its files."""
     if not isinstance(answer, Path):
         return answer
     suffix = answer.name
@@ -290,7 +290,7 @@ def in_new_process(work: Callable[..., Result], *args: Any) -> Result:
 
 
 def first_query(contender: str, columns: Sequence[str], folder: Path) -> tuple[float, float, Any]:
-    """Seconds to load and to aggregate columns with a session that has done nothing; the answer."""
+    """Measure loading and a query in a new session; return both times and the answer."""
     spark = start(folder)
     loading, df = timed(lambda: load(spark, contender, folder / "whole", columns))
     querying, answer = timed(lambda: largest(df, columns))
@@ -300,7 +300,7 @@ def first_query(contender: str, columns: Sequence[str], folder: Path) -> tuple[f
 
 
 def cold_times(plan: Plan, folder: Path, log: Callable[[str], None]) -> dict[str, Times]:
-    """Of loading, the best; of loading and a query, each measured once."""
+    """Measure cold sessions: the best time to load, and one time to load and query."""
     names = table_of(plan).column_names
     loading = dict.fromkeys(CONTENDERS, float("inf"))
     results = {"cold: load": loading}
@@ -317,7 +317,7 @@ def cold_times(plan: Plan, folder: Path, log: Callable[[str], None]) -> dict[str
             results[title][name] = first + query
         for name, answer in answers.items():
             if answer != answers[PLANNER]:
-                raise SystemExit(f"{title}: {name} gives another answer")
+                raise SystemExit(f"{title}: {name} returns a different answer")
     return results
 
 
@@ -325,7 +325,7 @@ def cold_times(plan: Plan, folder: Path, log: Callable[[str], None]) -> dict[str
 
 
 def targets(results: dict[str, Times], plan: Plan) -> list[Target]:
-    """What was to be reached, warm, by `results` of one run."""
+    """Return the targets for warm sessions and whether `results` meet them."""
     titles = {f"{count} of {plan.columns:,} columns, aggregated" for count in plan.selected}
     found = [
         Target(
@@ -347,19 +347,34 @@ def targets(results: dict[str, Times], plan: Plan) -> list[Target]:
 def markdown(
     results: dict[str, Times], plan: Plan, about: dict[str, str], sizes: dict[str, int]
 ) -> str:
+    rows = [
+        f"| {title} | {name} | {seconds:.2f} | {seconds / next(iter(times.values())):.2f} |"
+        for title, times in results.items()
+        for name, seconds in times.items()
+    ]
     lines = [
-        "# Spark, measured",
+        "# Spark benchmarks",
         "",
-        f"{plan.rows:,} rows of {plan.columns:,} columns, in one file; where rows are filtered, in",
-        f"{plan.parts} files. Local, in the page cache, in one run. Written by `make bench`.",
+        f"A table of {plan.rows:,} rows and {plan.columns:,} columns as Mosaic, Parquet and ORC files, read,",
+        "written and converted with Spark. `make bench` reproduces every number on this page.",
+        "",
+        "## Results",
+        "",
+        "Seconds, and the ratio to fastmosaic. *Cold* is the first query of a new session, without the",
+        "time to start the session. All other times are warm: the best of several runs on a DataFrame",
+        f"that is already loaded. It contains all columns, except for *{PLAIN}*, which loads only the",
+        "columns of the query, because Spark does not prune the columns of Python data sources.",
+        "",
+        "| | contender | s | ratio |",
+        "|---|---|---:|---:|",
+        *rows,
+        "",
+        "## Conditions",
+        "",
+        f"One file on a local disk, in the page cache; {plan.parts} files where rows are filtered. One run.",
         "",
         *(f"- {name}: {value}" for name, value in about.items()),
         *(f"- {suffix}: {size / 1e6:.1f} MB" for suffix, size in sizes.items()),
-        "",
-        "Cold: the first thing that a new session does; the start of the session is not counted.",
-        "Warm: the best of several turns, on a DataFrame that has been loaded. That one has all",
-        f"columns, except with {PLAIN}: there it has those of the query, as Spark",
-        "does not prune the columns of a source in Python.",
         "",
         "## Targets",
         "",
@@ -367,18 +382,8 @@ def markdown(
         "|---|---|---:|",
         *(f"| {one.text} | {one.verdict} | {one.measured:.2f} |" for one in targets(results, plan)),
         "",
-        "## Results",
-        "",
-        "| | contender | s | times the first |",
-        "|---|---|---:|---:|",
     ]
-    for title, times in results.items():
-        ours = next(iter(times.values()))
-        lines += [
-            f"| {title} | {name} | {seconds:.2f} | {seconds / ours:.2f} |"
-            for name, seconds in times.items()
-        ]
-    return "\n".join([*lines, ""])
+    return "\n".join(lines)
 
 
 def about(spark: SparkSession) -> dict[str, str]:

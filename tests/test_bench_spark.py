@@ -69,7 +69,7 @@ def test_every_contest_is_run(spark: SparkSession, tmp_path: Path) -> None:
 
 
 def test_other_answers_are_noticed() -> None:
-    with pytest.raises(SystemExit, match="count: theirs gives another answer"):
+    with pytest.raises(SystemExit, match="count: theirs returns a different answer"):
         bench.best_times(Contest("count", {"ours": lambda: 20, "theirs": lambda: 19}, turns=1))
 
 
@@ -80,7 +80,7 @@ def test_other_rows_in_files_are_noticed(tmp_path: Path) -> None:
     assert set(bench.best_times(Contest("write", works, turns=2))) == set(works)
 
     pq.write_table(bench.table_of(replace(PLAN, rows=19)), parquet / "0.parquet")
-    with pytest.raises(SystemExit, match="write: theirs gives another answer"):
+    with pytest.raises(SystemExit, match="write: theirs returns a different answer"):
         bench.best_times(Contest("write", works, turns=2))
 
 

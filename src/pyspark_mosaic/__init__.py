@@ -1,4 +1,4 @@
-"""Where Spark looks for data sources: `spark.read.format("mosaic")` finds this one."""
+"""The package in which Spark finds the data source of `spark.read.format("mosaic")`."""
 
 from fastmosaic.spark.source.source import MosaicDataSource as DefaultSource
 

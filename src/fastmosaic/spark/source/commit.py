@@ -251,7 +251,7 @@ class StreamWriteJob:
             staging.abandon()
             return
         entry = f"{log}/{batch}"
-        open_sink(staging.path(entry), staging.filesystem).commit()
+        staging.open(entry).commit()
         staging.commit([*files, entry])
         for number in committed:
             storage.delete_file(f"{staging.base_dir}/{log}/{number}")
