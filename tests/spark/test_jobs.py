@@ -330,7 +330,7 @@ def test_existing_files(spark, tmp_path):
         ({"sort_by": "naem"}, KeyError, "sort_by: no column named 'naem'; did you mean 'name'"),
         ({"source_format": "xlsx"}, ValueError, "invalid source_format 'xlsx'"),
         ({"on_error": "ignore"}, ValueError, "'raise' or 'skip'"),
-        ({"existing": "replace"}, ValueError, "existing='replace'"),
+        ({"existing": "replace"}, ValueError, "existing must be 'error', 'append' or 'overwrite'"),
         ({"target_format": "orc"}, ValueError, "one of the formats must be mosaic"),
         ({"target_file_bytes": 0}, ValueError, "at least 1"),
     ],
