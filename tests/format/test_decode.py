@@ -103,7 +103,10 @@ def test_columns_come_in_any_order_and_more_than_once():
 
 
 # 1024 indices are unpacked at a time.
-@pytest.mark.parametrize("num_entries", [1, 2, 3, 4, 5, 255, 256, 257, 1000, 70_000])
+@pytest.mark.parametrize(
+    "num_entries",
+    [1, 2, 3, 4, 5, 255, 256, 257, 1000, pytest.param(70_000, marks=pytest.mark.exhaustive)],
+)
 @pytest.mark.parametrize(
     "arrow", [pa.int8(), pa.int16(), pa.int32(), NS, BIG, pa.string()], ids=str
 )
