@@ -41,12 +41,6 @@ OWN = {name: parser for name, parser in PARSERS.items() if not name.startswith("
 TAKING_FILES = sorted(OWN.keys() - {"completion"})
 
 
-def run(*words):
-    return subprocess.run(
-        command(*words), capture_output=True, text=True, env=environment(), check=False
-    )
-
-
 # ---- words
 
 
@@ -103,19 +97,28 @@ def test_json_is_everywhere(name):
     assert "--json" in PARSERS[name]._option_string_actions
 
 
-def test_without_words_there_is_help():
-    done = run()
-    assert done.returncode == 2
-    assert not done.stdout
-    assert done.stderr.startswith("usage: fastmosaic COMMAND")
-    assert "  schema " in done.stderr
+def test_without_words_there_is_help(capsys):
+    assert cli.main([]) == 2
+    out, err = capsys.readouterr()
+    assert not out
+    assert err.startswith("usage: fastmosaic COMMAND")
+    assert "  schema " in err
 
 
-def test_help_and_version():
-    assert run("--version").stdout == f"fastmosaic {fm.__version__}\n"
-    done = run("--help")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "  schema " in done.stdout
+def test_help(capsys):
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["--help"])
+    assert ended.value.code == 0
+    out, err = capsys.readouterr()
+    assert not err
+    assert "  schema " in out
+
+
+def test_version_of_the_process():
+    done = subprocess.run(
+        command("--version"), capture_output=True, text=True, env=environment(), check=True
+    )
+    assert done.stdout == f"fastmosaic {fm.__version__}\n"
 
 
 @pytest.mark.parametrize(
