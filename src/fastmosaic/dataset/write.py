@@ -198,7 +198,7 @@ class DatasetWriter:
     >>> with DatasetWriter(open_file, batch.schema, prefix="x", partitioning="day") as writer:
     ...     writer.write_batch(batch)
     ...     files = writer.finish()
-    >>> [(file.path[:17], file.num_rows) for file in files]
+    >>> [(file.path[:16], file.num_rows) for file in files]
     [('day=mo/x-000000-', 2), ('day=tu/x-000001-', 1)]
     """
 
