@@ -119,7 +119,7 @@ install_missing() {
     [ $# = 0 ] && return
     apt_get=$(apt_get)
     if [ -z "$apt_get" ]; then
-        say "missing: $* (names of Debian and Ubuntu packages: sudo apt-get install $*)"
+        say "something is missing; on Debian or Ubuntu install it with: sudo apt-get install $*"
     else
         # The names of packages may change when the lists are there: a new machine has none.
         say "update the lists of packages with apt-get (some seconds)"
