@@ -307,7 +307,7 @@ def test_dictionaries_of_many_batches(tmp_path):
         ),
         (pa.array([float("nan")]), "out.json", "column 'x': JSON does not support NaN"),
         (pa.array([[float("inf")]]), "out.json", "column 'x': JSON does not support NaN"),
-        (pa.array([1], pa.time32("s")), "out.orc", "column 'x': orc has no time32"),
+        (pa.array([1], pa.time32("s")), "out.orc", "column 'x': orc does not support time32"),
         (pa.array([{"a": 1}]), "out.mosaic", "column 'x': the format has no type for struct"),
     ],
 )
