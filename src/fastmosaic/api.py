@@ -1,4 +1,4 @@
-"""The functions: files in one call."""
+"""Functions that read or write a file in one call."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ def read_table(
     filesystem: object = None,
     use_threads: bool = True,
 ) -> pa.Table:
-    """The rows of a Mosaic file, or of many: a directory, a glob or a list of paths.
+    """Read a Mosaic file, or many (a directory, a glob or a list of paths), into a table.
 
-    See `MosaicFile.read` for `columns`, `filters` and `row_groups`, the last of which is for one
-    file, and `MosaicDataset` for `schema`, `partitioning` and `unify`, which are for many.
+    See `MosaicFile.read` for `columns`, `filters` and `row_groups`, which requires a single file,
+    and `MosaicDataset` for `schema`, `partitioning` and `unify`, which concern many files.
 
     >>> import pyarrow as pa, fastmosaic as fm
     >>> sink = pa.BufferOutputStream()
@@ -51,7 +51,7 @@ def read_table(
                     columns, filters=filters, row_groups=row_groups, use_threads=use_threads
                 )
     if row_groups is not None:
-        raise ValueError("row_groups= is for one file; filters= can skip those of many")
+        raise ValueError("row_groups= requires a single file; use filters= for many files")
     files = FileSet(
         source, filesystem=filesystem, schema=schema, partitioning=partitioning, unify=unify
     )
@@ -59,7 +59,7 @@ def read_table(
 
 
 def read_schema(where: Readable, *, filesystem: object = None) -> pa.Schema:
-    """The Arrow schema of a Mosaic file.
+    """Read the Arrow schema of a Mosaic file.
 
     >>> import pyarrow as pa, fastmosaic as fm
     >>> sink = pa.BufferOutputStream()
@@ -72,7 +72,7 @@ def read_schema(where: Readable, *, filesystem: object = None) -> pa.Schema:
 
 
 def read_metadata(where: Readable, *, filesystem: object = None) -> FileMetaData:
-    """Rows, columns, row groups, buckets and statistics of a Mosaic file.
+    """Read the metadata of a Mosaic file: rows, columns, row groups, buckets and statistics.
 
     >>> import pyarrow as pa, fastmosaic as fm
     >>> sink = pa.BufferOutputStream()

@@ -53,7 +53,7 @@ def test_only_the_end_of_the_file(capsys, damaged):
 def test_all_that_is_known(capsys, sound):
     assert main(["verify", "-v", str(sound)]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert "  checked: data: 3 buckets lie without gaps and decode to 50 rows" in lines
+    assert "  checked: data: 3 buckets without gaps, which decode to 50 rows" in lines
     assert main(["verify", "-v", "--shallow", str(sound)]) == 0
     assert "  not checked: data: " in capsys.readouterr().out
 

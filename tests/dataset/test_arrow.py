@@ -256,7 +256,7 @@ def test_filters_take_every_form(dataset):
         assert xs(dataset.to_table(filter=form)) == [7]
         assert xs(dataset.head(5, filter=form)) == [7]
         assert dataset.count_rows(form) == 1
-    with pytest.raises(ValueError, match="does not fit its columns"):
+    with pytest.raises(ValueError, match="does not match the types of its columns"):
         dataset.scanner(filter=pc.field("x") == "text")
     with pytest.raises(ValueError, match="position"):
         dataset.scanner(filter=pc.field(0) == 1)

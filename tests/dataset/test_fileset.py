@@ -1122,7 +1122,7 @@ def test_files_that_change_are_noticed(tmp_path):
 def test_row_groups_are_of_one_file(tmp_path):
     root = write(tmp_path, {f: pa.table({"x": [1]}) for f in "ab"})
     for source in (root, f"{root}/*", [f"{root}/a", f"{root}/b"]):
-        with pytest.raises(ValueError, match="row_groups= is for one file"):
+        with pytest.raises(ValueError, match="row_groups= requires a single file"):
             fm.read_table(source, row_groups=[0])
         assert fm.read_table(source).num_rows == 2
     assert fm.read_table(f"{root}/a", row_groups=[0]).num_rows == 1

@@ -133,13 +133,16 @@ def test_damage_that_changes_no_value_is_noticed_by_row_group():
     assert fm.read_table(damaged).equals(pa.table({"a": range(100)}))
     (problem,) = fm.verify(damaged).problems
     assert (problem.row_group, problem.offset) == (1, place)
-    assert "not those of its checksum" in problem.message
+    assert "do not match the checksum" in problem.message
 
 
 @pytest.mark.parametrize(
     ("stated", "message"),
     [
-        ((7).to_bytes(8, "big"), "column 'a', offset 0: it has values outside of its statistics"),
+        (
+            (7).to_bytes(8, "big"),
+            "column 'a', offset 0: there are values outside the bounds of the statistics",
+        ),
         ((9).to_bytes(8, "big"), None),
         ((10).to_bytes(8, "big"), None),
     ],
@@ -162,7 +165,7 @@ def test_a_wrong_null_count_is_reported():
     place = data.rindex((1).to_bytes(8, "big")) - 1
     assert data[place] == 1
     (problem,) = fm.verify(flipped(data, place, 3)).problems
-    assert problem.message == "it has 1 nulls, its statistics say 2"
+    assert problem.message == "there are 1 nulls, but the statistics say 2"
     assert problem.column == "a"
 
 
@@ -171,19 +174,19 @@ def test_bytes_that_belong_to_no_block_are_reported():
     index_at, schema_at = struct.unpack(">QQ", data[-32:-16])
     footer = struct.pack(">QQ", index_at + 5, schema_at + 5) + data[-16:]
     (problem,) = fm.verify(data[:schema_at] + b"spare" + data[schema_at:-32] + footer).problems
-    assert (problem.offset, problem.message) == (schema_at, "5 bytes belong to no block")
+    assert (problem.offset, problem.message) == (schema_at, "5 bytes do not belong to any block")
 
 
 def test_a_file_of_version_1_says_what_could_not_be_verified():
     for options, missing in (
         ({"compression": 1}, "values: 3 of 3 blocks have no checksum"),
-        ({"compression": 0}, "values: without compression no block has a checksum"),
+        ({"compression": 0}, "values: blocks have no checksums without compression"),
     ):
         data = reference.encode_file([SCALARS], SCALARS.schema, num_buckets=2, **options)
         report = fm.verify(data)
         assert report.ok
         assert missing in report.unverified
-        assert report.unverified[0].startswith("row group index and footer: no annex")
+        assert report.unverified[0].startswith("row group index and footer: there is no annex")
         assert f"not verified: {missing}" in str(report)
 
 
@@ -195,7 +198,7 @@ def test_pages_without_checksums_are_counted():
 
 def test_checksums_of_zstd_are_enough_for_values():
     report = fm.verify(written(SCALARS, num_buckets=2, annex=False))
-    assert "blocks: zstd's checksums of 3" in report.checked
+    assert "blocks: zstd checksums of 3 blocks" in report.checked
     assert not any(text.startswith("values: ") for text in report.unverified)
 
 
@@ -203,7 +206,7 @@ def test_a_shallow_check_reads_no_data():
     data = written(SCALARS, num_buckets=1)
     report = fm.verify(flipped(data, 12), deep=False)
     assert report.ok
-    assert report.unverified == ("data: with deep=False none is read",)
+    assert report.unverified == ("data: not read because of deep=False",)
     assert not fm.verify(flipped(data, len(data) - 20), deep=False).ok
 
 

@@ -686,7 +686,7 @@ def test_verify(spark, tmp_path):
     assert problems[2] == "not a Mosaic file: it does not end in 'MOSA'"
     assert problems[3].startswith("row group 3, bucket ")
     assert "column 'id'" in problems[3]
-    assert problems[3].endswith(": it has values outside of its statistics")
+    assert problems[3].endswith(": there are values outside the bounds of the statistics")
     rows = report.dataframe(spark).orderBy("file").collect()
     assert [(Path(row.file).name, row.ok) for row in rows] == [
         ("a.mosaic", True),

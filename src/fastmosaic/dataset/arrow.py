@@ -1,7 +1,7 @@
 """MosaicDataset: many files as one pyarrow dataset, for Arrow, DuckDB and Polars.
 
-DuckDB and Polars know `pyarrow.dataset.Dataset` and ask its scanner for columns and a filter. Of
-its members, those that need a dataset in C++ are overridden: there is none behind this one.
+DuckDB and Polars support `pyarrow.dataset.Dataset` and pass columns and a filter to its scanner.
+Members that need a C++ dataset are overridden, because there is none behind this class.
 """
 
 from __future__ import annotations
@@ -22,28 +22,29 @@ from .fileset import FileSet, Partitioning
 class MosaicDataset(ds.Dataset):
     """Mosaic files, read as one table.
 
-    Opening lists the files and reads the end of each, so that afterwards a query touches only
-    what it needs: the columns that it names, in the row groups and partitions that can match.
-    Nothing stays open. It is a `pyarrow.dataset.Dataset`: DuckDB and Polars push columns and
-    filters down into it.
+    Opening lists the files and reads the end of each. A query then reads only the columns that it
+    needs, in the row groups and partitions that can match. No file stays open. The class is a
+    `pyarrow.dataset.Dataset`, so DuckDB and Polars push projections and filters down into it.
 
     Parameters
     ----------
     source : path, URI or list of them
-        A directory with all files below it, a glob (`data/2024-*/*.mosaic`), a file, or a list of
-        these. Names that begin with `.` or `_` are left out.
+        A directory, which is searched recursively, a glob (`data/2024-*/*.mosaic`), a file, or a
+        list of these. Names that begin with `.` or `_` are ignored.
     filesystem : pyarrow or fsspec filesystem, optional
-        Where the paths are.
+        The filesystem of the paths; by default the local one, or that of the URI.
     schema : pyarrow.Schema, optional
-        The columns and types of the data set. A column that a file lacks is null there; one of
-        another type is cast, or is an error if that would lose something. Files are opened only when
-        a query needs them. By default it is the union of all files.
-    partitioning : "hive", pyarrow.Schema or None
-        Directories called `key=value` are columns: integers and dates where all values are,
-        otherwise strings; or of the types that a schema gives. None: they are just directories.
-    unify : bool
-        Whether files may differ. In their union a column that a file lacks is null there, and
-        integers, floats, decimals and times become as wide as the widest.
+        The columns and types of the dataset. Columns that a file lacks are null there. Columns of
+        another type are cast, which is an error if it would lose information. Files are opened
+        only when a query needs them. By default, the schema is the union of all files.
+    partitioning : "hive", pyarrow.Schema or None, default "hive"
+        How to interpret directories called `key=value`. With "hive", each key is a column: of
+        integers or dates if all values are, otherwise of strings. A schema chooses the types. None
+        ignores the keys.
+    unify : bool, default True
+        Allow files with different schemas. In their union, columns that a file lacks are null
+        there, and numbers, decimals and times get a type that holds all values. If False, different
+        schemas are an error.
 
     Examples
     --------
@@ -77,12 +78,12 @@ class MosaicDataset(ds.Dataset):
 
     @property
     def schema(self) -> pa.Schema:
-        """All columns: those of the files, then those of the partitioning."""
+        """All columns: those of the files, then the partition columns."""
         return self._files.schema
 
     @property
     def files(self) -> list[str]:
-        """The names of the files, in the order in which they are read."""
+        """Paths or URIs of the files, in the order in which they are read."""
         return [file.name for file in self._files.files]
 
     def read(
@@ -92,7 +93,7 @@ class MosaicDataset(ds.Dataset):
         filters: Any = None,
         use_threads: bool = True,
     ) -> pa.Table:
-        """The rows as a table; `columns` and `filters` as in `MosaicFile.read`."""
+        """Read the dataset into a table; the parameters are those of `MosaicFile.read`."""
         return self._files.read(columns, filters, use_threads)
 
     def iter_batches(
@@ -103,13 +104,13 @@ class MosaicDataset(ds.Dataset):
         filters: Any = None,
         use_threads: bool = True,
     ) -> Iterator[pa.RecordBatch]:
-        """The rows as record batches of at most `batch_size` rows; memory stays bounded."""
+        """Read the dataset in record batches of at most `batch_size` rows, with bounded memory."""
         _check_size(batch_size)
         return self._files.iter_batches(
             self._files.query(columns, filters), batch_size, use_threads
         )
 
-    # ---- the members of pyarrow.dataset.Dataset, with its words
+    # ---- the members of pyarrow.dataset.Dataset, with the names of its parameters
 
     def scanner(
         self,
@@ -119,17 +120,19 @@ class MosaicDataset(ds.Dataset):
         *,
         use_threads: bool = True,
         **options: Any,
-    ) -> Scan:
-        """A scan of `columns`, names or expressions, in the rows that match `filter`.
+    ) -> DatasetScanner:
+        """Create a scanner of `columns`, names or expressions, for the rows that match `filter`.
 
-        Nothing is read before batches are asked of it.
+        Nothing is read before the scanner is asked for rows.
         """
         _check(options)
         _check_size(batch_size)
         query = self._files.query(self._names(columns), filter)
         project = isinstance(columns, Mapping)
         if project:
-            query = replace(query, attached=None)  # Arrow computes with few extension types
+            query = replace(
+                query, attached=None
+            )  # Arrow supports few extension types in expressions
 
         def batches() -> Iterator[pa.RecordBatch]:
             found = self._files.iter_batches(query, batch_size, use_threads)
@@ -138,7 +141,7 @@ class MosaicDataset(ds.Dataset):
         schema = query.result
         if project:
             schema = _project(one_batch(schema.empty_table()), columns).schema
-        return Scan(schema, batches)
+        return DatasetScanner(schema, batches)
 
     def _names(self, columns: Sequence[str] | Mapping[str, Any] | None) -> Sequence[str] | None:
         """Return the columns to read for `columns`, which may be expressions."""
@@ -158,14 +161,14 @@ class MosaicDataset(ds.Dataset):
         use_threads: bool = True,
         **options: Any,
     ) -> pa.Table:
-        """The rows that match `filter`, as a table."""
+        """Read the rows that match `filter` into a table."""
         _check(options)
         if isinstance(columns, Mapping):
             return self.scanner(columns, filter, use_threads=use_threads).to_table()
         return self._files.read(columns, filter, use_threads)
 
     def count_rows(self, filter: Any = None, *, use_threads: bool = True, **options: Any) -> int:
-        """How many rows match `filter`; without one no data is read."""
+        """Count the rows that match `filter`; without a filter, no data is read."""
         _check(options)
         return self._files.count_rows(filter, use_threads)
 
@@ -178,7 +181,7 @@ class MosaicDataset(ds.Dataset):
         use_threads: bool = True,
         **options: Any,
     ) -> pa.Table:
-        """The first rows that match `filter`."""
+        """Read the first rows that match `filter` into a table."""
         _check(options)
         if isinstance(columns, Mapping):
             return self.scanner(columns, filter, use_threads=use_threads).head(num_rows)
@@ -193,19 +196,19 @@ class MosaicDataset(ds.Dataset):
         use_threads: bool = True,
         **options: Any,
     ) -> pa.Table:
-        """Rows by their number among those that match `filter`."""
+        """Read rows by number, counted among those that match `filter`, in the given order."""
         _check(options)
         numbers = pa.array(indices, pa.int64()).to_pylist()
         if isinstance(columns, Mapping) or filter is not None:
             return take_rows(self.to_table(columns, filter, use_threads=use_threads), numbers)
         return self._files.take(numbers, self._files.query(columns, None), use_threads)
 
-    # These reach for a dataset in C++, and the interpreter would crash.
+    # The inherited versions use a C++ dataset and would crash the interpreter.
 
     def _unsupported(self, *args: object, **options: object) -> NoReturn:
         raise UnsupportedError(
-            "a MosaicDataset can be scanned, but not taken apart or changed: make a table of it by "
-            "to_table(), or a pyarrow dataset by pyarrow.dataset.dataset(dataset.to_table())"
+            "a MosaicDataset only supports scans; read it with to_table(), or create a pyarrow "
+            "dataset with pyarrow.dataset.dataset(dataset.to_table())"
         )
 
     get_fragments = filter = replace_schema = sort_by = join = join_asof = _unsupported
@@ -213,12 +216,12 @@ class MosaicDataset(ds.Dataset):
     partition_expression = property(_unsupported)
 
 
-class Scan:
-    """What `pyarrow.dataset.Scanner` is, but it goes on only when its consumer asks for more.
+class DatasetScanner:
+    """A replacement for `pyarrow.dataset.Scanner` that reads only when its consumer asks for more.
 
-    One of Arrow's reads ahead in threads of its own. They go on after `limit 1` has its row, and
-    where they ask Python for a batch while the interpreter ends, it hangs or crashes. Nor is this
-    a subclass: functions that take a scanner's place in C++ refuse it, as there is none.
+    A scanner of Arrow reads ahead in threads of its own. They keep running after `limit 1` has its
+    row, and if they ask Python for a batch while the interpreter exits, it hangs or crashes. This is
+    not a subclass, because functions that use the C++ scanner behind it would fail.
     """
 
     def __init__(self, schema: pa.Schema, batches: Callable[[], Iterator[pa.RecordBatch]]) -> None:
@@ -254,12 +257,12 @@ class Scan:
 
 
 def _project(batch: pa.RecordBatch, columns: Any) -> pa.RecordBatch:
-    """The values of expressions."""
+    """Compute expressions over a batch."""
     table = pa.Table.from_batches([batch])
     return one_batch(ds.InMemoryDataset(table).to_table(columns=columns))
 
 
-# Of pyarrow's scans: how its own formats read. They make no difference here.
+# Options of pyarrow's scanners that only affect how its own formats are read.
 _OPTIONS: Final = frozenset(
     {
         "batch_size",
@@ -274,7 +277,7 @@ _OPTIONS: Final = frozenset(
 
 def _check(options: Mapping[str, Any]) -> None:
     for name in options.keys() - _OPTIONS:
-        raise TypeError(f"a scan has no option {name!r}")
+        raise TypeError(f"unknown scan option {name!r}")
 
 
 def _check_size(batch_size: int) -> None:

@@ -5,10 +5,10 @@ encode     Encoding batches as a row group: what goes to which bucket, and how i
 layout     What the writer decides by cost: monolithic or paged buckets, where row groups end
 opening    Open a file: the steps from its last bytes to its metadata
 options    The options of the writer: names, types, defaults, checks and text forms
-reader     MosaicFile: an open file, and which of its columns, row groups and rows are wanted
+reader     MosaicFile: an open file, and reading columns, row groups and rows of it
 row_group  Finished row groups: encoded bytes that a writer appends, or copies from a file
-scan       Reading columns of row groups: plan all of it, read it in at most two rounds, decode it
+scan       Read columns of row groups: plan the reads, read in at most two rounds, decode
 stored     What is stored, without decoding it: the pages of columns, their bytes, the sections of the annex
-verify     verify: whether a file is what its writer wrote, as far as that can be known
+verify     verify: check structure, checksums, values and statistics of a file
 writer     MosaicWriter: batches in, row groups out, and a file that appears only when it is whole
 """

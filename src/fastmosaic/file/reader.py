@@ -1,4 +1,4 @@
-"""MosaicFile: an open file, and which of its columns, row groups and rows are wanted."""
+"""MosaicFile: an open file, and reading columns, row groups and rows of it."""
 
 from __future__ import annotations
 
@@ -25,21 +25,23 @@ Readable: TypeAlias = (
     str | os.PathLike[str] | IO[bytes] | bytes | pa.NativeFile | pa.Buffer | Source
 )
 
-# iter_batches reads row groups together until they come to this many bytes.
-WINDOW_BYTES: Final = 64 << 20
+# `iter_batches` reads row groups together until they reach this size.
+MAX_WINDOW_BYTES: Final = 64 << 20
 
 
 class MosaicFile:
     """A Mosaic file, open for reading.
 
-    Opening reads the end of the file; columns are decoded when they are asked for. A file can be
-    read from several threads at once.
+    Opening reads only the end of the file; columns are decoded when they are read. A file can be
+    read from several threads at once. It can be pickled if it was opened by path, by URI or from
+    bytes; unpickling opens it again.
 
     Parameters
     ----------
     source : path, URI, binary file object, buffer or bytes
+        The file to read.
     filesystem : pyarrow or fsspec filesystem, optional
-        Where the path `source` is.
+        The filesystem of the path `source`; by default the local one, or that of the URI.
 
     Examples
     --------
@@ -71,11 +73,12 @@ class MosaicFile:
 
     @property
     def schema(self) -> pa.Schema:
-        """The Arrow schema, columns in the order of the writer."""
+        """The Arrow schema, with the columns in the order in which they were written."""
         return self._metadata.schema
 
     @property
     def metadata(self) -> FileMetaData:
+        """Rows, columns, row groups, buckets and statistics of the file."""
         return self._metadata
 
     @property
@@ -94,17 +97,20 @@ class MosaicFile:
         row_groups: Sequence[int] | None = None,
         use_threads: bool = True,
     ) -> pa.Table:
-        """The rows of the file, or of some of its row groups, as a table.
+        """Read the file, or some of its row groups, into a table.
 
         Parameters
         ----------
         columns : list of str, optional
-            The columns to read, in this order; by default all of them.
-        filters : pyarrow.compute.Expression or list of tuples or list of lists of tuples
+            Names or globs such as `price_*` of the columns to read, in this order. The name of an
+            existing column is never treated as a glob. By default, all columns are read.
+        filters : pyarrow.compute.Expression or list of tuples or list of lists of tuples, optional
             Which rows to read, as in `pyarrow.parquet.read_table`. Row groups whose statistics
-            show that no row can match are not read.
+            show that no row can match are skipped.
         row_groups : list of int, optional
-        use_threads : bool
+            Numbers of the row groups to read, in this order; by default all.
+        use_threads : bool, default True
+            Read and decode in several threads.
 
         Examples
         --------
@@ -121,7 +127,7 @@ class MosaicFile:
     def read_row_group(
         self, i: int, columns: Sequence[str] | None = None, *, use_threads: bool = True
     ) -> pa.Table:
-        """The rows of one row group."""
+        """Read one row group into a table."""
         return self.read(columns, row_groups=[i], use_threads=use_threads)
 
     def read_row_groups(
@@ -131,7 +137,7 @@ class MosaicFile:
         *,
         use_threads: bool = True,
     ) -> pa.Table:
-        """The rows of some row groups, in the order given."""
+        """Read some row groups, in the given order, into a table."""
         return self.read(columns, row_groups=row_groups, use_threads=use_threads)
 
     def iter_batches(
@@ -143,7 +149,9 @@ class MosaicFile:
         row_groups: Sequence[int] | None = None,
         use_threads: bool = True,
     ) -> Iterator[pa.RecordBatch]:
-        """The rows as record batches of at most `batch_size` rows; memory stays bounded.
+        """Read the file in record batches of at most `batch_size` rows, with bounded memory.
+
+        The other parameters are those of `read`.
 
         Examples
         --------
@@ -173,14 +181,14 @@ class MosaicFile:
         for group in groups:
             window.append(group)
             size += self._metadata.bytes_of(group)
-            if size >= WINDOW_BYTES:
+            if size >= MAX_WINDOW_BYTES:
                 yield window
                 window, size = [], 0
         if window:
             yield window
 
     def close(self) -> None:
-        """Close the file; one that the caller opened stays open."""
+        """Close the file. A file object that the caller passed stays open."""
         if not self._closed:
             self._closed = True
             self._source.close()

@@ -1,8 +1,8 @@
-"""Reading columns of row groups: plan all of it, read it in at most two rounds, decode it.
+"""Read columns of row groups: plan the reads, read in at most two rounds, decode.
 
-Round one reads monolithic buckets, paged ones that are wanted whole or small, and of the other
-paged ones the directory. Round two reads the wanted slots. It makes no difference how many row
-groups there are.
+The first round reads monolithic buckets, paged buckets that are small or wanted as a whole, and the
+directories of the other paged buckets. The second round reads the wanted slots. There are two
+rounds at most, for any number of row groups.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from ..query.rows import rows_without_columns
 from ..storage.source import EMPTY, Source, read_ranges
 from ..threads import map_in_order
 
-# A paged bucket up to this size is read whole: one read is cheaper than the directory first and
-# the slots then. On a local disk a read costs microseconds, elsewhere many milliseconds.
+# A paged bucket up to this size is read as a whole: one read is cheaper than one for the directory
+# and more for the slots. A read costs microseconds on a local disk, and milliseconds elsewhere.
 WHOLE_BUCKET_BYTES_LOCAL: Final = 64 << 10
 WHOLE_BUCKET_BYTES_REMOTE: Final = 1 << 20
-# Compressed bytes below which threads would wait for each other more than they decode.
+# With fewer compressed bytes, threads would wait for each other longer than they decode.
 MIN_THREADED_BYTES: Final = 2 << 20
 # Columns of a paged bucket that one thread decodes at a time.
 MAX_TASK_COLUMNS: Final = 128
@@ -37,16 +37,16 @@ MAX_TASK_COLUMNS: Final = 128
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """The wanted columns of a bucket, the same in every row group."""
+    """The wanted columns of one bucket; the same in every row group."""
 
     number: int
     columns: BucketColumns
-    places: list[int]  # of the columns, among all that are wanted
+    places: list[int]  # of the columns in the result
     wanted: list[int]  # indices of the columns in the bucket
     flat: Sequence[int]  # the flat columns that store them
 
-    def pieces(self) -> list[_Part]:
-        """Parts with fewer columns, so that several threads can work on them."""
+    def divided(self) -> list[_Part]:
+        """Return parts with fewer columns, so that several threads can work on them."""
         if len(self.wanted) <= MAX_TASK_COLUMNS:
             return [self]
         return [
@@ -66,20 +66,20 @@ def _part(number: int, columns: BucketColumns, places: list[int], wanted: list[i
 
 @dataclass(slots=True)
 class _Task:
-    """A part in one row group, and the bytes of it."""
+    """A part in one row group, and the bytes read for it."""
 
     group: int
     num_rows: int
     part: _Part
     bucket: Bucket
-    whole: bool  # whether all of the bucket is read, or only slots
+    whole: bool  # whether the whole bucket is read, or only the wanted slots
     data: pa.Buffer | None = None  # the bucket, or its directory
     directory: Directory | None = None  # of a paged bucket
     slots: dict[int, pa.Buffer] | None = None  # by flat column
 
     @property
     def size(self) -> int:
-        """Bytes to decompress, roughly."""
+        """The number of bytes to decompress, roughly."""
         if self.slots is not None:
             return sum(slot.size for slot in self.slots.values())
         return self.bucket.compressed_size * len(self.part.wanted) // self.part.columns.num_columns
@@ -98,7 +98,7 @@ class Scanner:
 
     def __init__(self, source: Source, metadata: FileMetaData, tail: pa.Buffer = EMPTY) -> None:
         self._source = source
-        self._tail = tail  # the end of the file, if it is still at hand
+        self._tail = tail  # the end of the file, as far as it was read already
         self._schema = metadata.schema_block
         self._metadata = metadata
         self._columns: dict[int, BucketColumns] = {}
@@ -106,12 +106,12 @@ class Scanner:
     def read(
         self, positions: Sequence[int], schema: pa.Schema, groups: Sequence[int], use_threads: bool
     ) -> list[pa.RecordBatch]:
-        """The columns at `positions`, of the Arrow `schema`, a record batch for each row group."""
+        """Read the columns at `positions`, with the Arrow `schema`, one record batch per row group."""
         with located(file=self._source.name):
             if not positions:
                 return [rows_without_columns(self._metadata.rows_of(group)) for group in groups]
             parts = self._parts(positions)
-            distinct = list(dict.fromkeys(groups))  # one may be asked for more than once
+            distinct = list(dict.fromkeys(groups))  # callers may repeat a row group
             tasks = [
                 task
                 for group in distinct
@@ -146,13 +146,13 @@ class Scanner:
             if bucket.layout == Layout.MONOLITHIC:
                 yield _Task(group, num_rows, part, bucket, whole=True)
                 continue
-            # From half of the columns on, what is read in vain costs less than many reads.
+            # If at least half of the columns are wanted, the rest costs less than many reads.
             whole = (
                 2 * len(part.wanted) >= part.columns.num_columns
                 or bucket.compressed_size <= whole_bytes
             )
-            for piece in part.pieces():
-                yield _Task(group, num_rows, piece, bucket, whole)
+            for smaller in part.divided():
+                yield _Task(group, num_rows, smaller, bucket, whole)
 
     def _fetch(self, tasks: Sequence[_Task], use_threads: bool) -> None:
         ranges = []
@@ -183,7 +183,7 @@ class Scanner:
             task.slots = {flat: next(slots) for flat in task.part.flat}
 
     def _read(self, ranges: Sequence[tuple[int, int]], use_threads: bool) -> list[pa.Buffer]:
-        """The bytes of `ranges`; what lies in the tail is there already."""
+        """Return the bytes of `ranges`; only bytes before the tail are read."""
         tail_start = self._source.size - self._tail.size
         missing = [(at, min(size, tail_start - at)) for at, size in ranges if at < tail_start]
         read = iter(read_ranges(self._source, missing, use_threads=use_threads))
@@ -249,7 +249,7 @@ class Scanner:
         return batch.finish(num_rows, schema)
 
     def _pages(self, task: _Task) -> tuple[Pages, Sequence[int]]:
-        """Pages, and which of them are the wanted ones."""
+        """Return pages, and the numbers of those that are wanted."""
         columns, flats = task.part.columns, task.part.flat
         if task.directory is None:
             data: Any = task.data
@@ -274,10 +274,10 @@ class Scanner:
 
 
 class _Budget:
-    """How far row groups may expand beyond their bytes.
+    """A limit on how much memory the bytes of row groups may expand to.
 
-    A constant column takes a few bytes whatever its number of rows is; without a limit, a small
-    file could ask for all the memory there is.
+    A constant column takes a few bytes for any number of rows. Without a limit, a small file could
+    exhaust the memory.
     """
 
     def __init__(self, compressed_bytes: int) -> None:
@@ -287,6 +287,6 @@ class _Budget:
         self._left -= size
         if self._left < 0:
             raise CorruptFileError(
-                "constant columns or arrays would expand beyond what the bytes of the file can justify; "
-                "if it can be trusted, read fewer columns or row groups at a time"
+                "constant columns or arrays would expand to far more memory than the size of the "
+                "file suggests; if you trust the file, read fewer columns or row groups at a time"
             )

@@ -1,4 +1,4 @@
-"""verify: whether a file is what its writer wrote, as far as that can be known."""
+"""verify: check structure, checksums, values and statistics of a file."""
 
 from __future__ import annotations
 
@@ -32,7 +32,10 @@ _MAX_FRAME_HEADER: Final = 18  # bytes, by zstd
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Something that is wrong with a file, and where."""
+    """Something that is wrong with a file, and where.
+
+    The fields have the same meaning as those of `MosaicError`.
+    """
 
     message: str
     offset: int | None = None
@@ -54,18 +57,19 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class VerifyReport:
-    """What `verify` found of a file."""
+    """The result of `verify` for one file."""
 
     file: str
     num_bytes: int
     num_rows: int
     num_row_groups: int
     problems: tuple[Problem, ...]
-    checked: tuple[str, ...]  # what was looked at
-    unverified: tuple[str, ...]  # what the file gives no means to check
+    checked: tuple[str, ...]  # what was checked
+    unverified: tuple[str, ...]  # what could not be checked, and why
 
     @property
     def ok(self) -> bool:
+        """Whether there is no problem."""
         return not self.problems
 
     def __str__(self) -> str:
@@ -90,17 +94,23 @@ def verify(
 ) -> VerifyReport:
     """Check a Mosaic file: structure, checksums, values and statistics.
 
-    What is wrong is reported and not raised, and does not end the check.
+    Problems are returned in the report, not raised, and the check goes on after a problem.
 
     Parameters
     ----------
     source : path, URI, binary file object, buffer or bytes
-    deep : bool
-        Whether all data is read, decoded, and compared with its checksums and statistics;
-        otherwise only what the file says of itself at its end.
+        The file to check.
+    deep : bool, default True
+        Read and decode all data, and compare it with its checksums and statistics. Otherwise, only
+        the metadata at the end of the file is checked.
     filesystem : pyarrow or fsspec filesystem, optional
-        Where the path `source` is.
-    use_threads : bool
+        The filesystem of the path `source`.
+    use_threads : bool, default True
+        Read and decode in several threads.
+
+    Returns
+    -------
+    VerifyReport
 
     Examples
     --------
@@ -125,7 +135,7 @@ def verify(
 
 @dataclass(slots=True)
 class _Frames:
-    """Compressed blocks, and how many of them carry a checksum."""
+    """The number of compressed blocks, and of those that contain a checksum."""
 
     count: int = 0
     checked: int = 0
@@ -135,11 +145,11 @@ class _Frames:
         try:
             self.checked += zstandard.get_frame_parameters(frame).has_checksum
         except zstandard.ZstdError:
-            self.checked += 1  # damage, which decoding reports
+            self.checked += 1  # decoding will report the damage
 
 
 class _Notes:
-    """Takes down what is wrong with a file."""
+    """A list of problems, and how errors get into it."""
 
     def __init__(self) -> None:
         self.problems: list[Problem] = []
@@ -156,7 +166,7 @@ class _Notes:
 
 
 class _Check(_Notes):
-    """The check of a file."""
+    """The check of one file."""
 
     def __init__(self, source: Source, use_threads: bool) -> None:
         super().__init__()
@@ -203,17 +213,17 @@ class _Check(_Notes):
         if blocks is not None and len(blocks.row_groups) != footer.num_row_groups:
             self.problems.append(
                 Problem(
-                    f"the annex has checksums of {len(blocks.row_groups)} row groups, the footer "
-                    f"says {footer.num_row_groups}",
+                    f"the annex has checksums of {len(blocks.row_groups)} row groups, but the file "
+                    f"has {footer.num_row_groups}",
                     footer.schema_offset,
                 )
             )
             blocks = None
         if blocks is not None and crc32c(end.schema) != blocks.schema:
             self.problems.append(
-                Problem("the schema block is not that of its checksum", footer.schema_offset)
+                Problem("the schema block does not match its checksum", footer.schema_offset)
             )
-        # Where a broken annex begins is not known, so neither where data should end.
+        # The start of a damaged annex is unknown, and so is the end of the data.
         is_whole = annex is not None or not footer.has_annex
         data_end = footer.schema_offset - (0 if annex is None else annex.size)
         self._check_places(self.metadata, data_end if is_whole else None)
@@ -223,7 +233,7 @@ class _Check(_Notes):
         if is_sure:
             self._conclude(self.metadata, annex, blocks, deep)
         else:
-            self.unverified.append("data: the row group index that says where it is is damaged")
+            self.unverified.append("data was not checked because the row group index is damaged")
 
     def _conclude(
         self,
@@ -236,35 +246,35 @@ class _Check(_Notes):
             self.checked.append("annex: checksums of itself, the row group index and the footer")
         else:
             self.unverified.append(
-                "row group index and footer: no annex has their checksums, so that one of another "
-                "length, place or bound can go unnoticed"
+                "row group index and footer: there is no annex with their checksums, so a changed "
+                "size, offset or bound can go unnoticed"
             )
         if not deep:
-            self.unverified.append("data: with deep=False none is read")
+            self.unverified.append("data: not read because of deep=False")
             return
         num_buckets = sum(len(metadata.buckets(group)) for group in range(metadata.num_row_groups))
         self.checked.append(
-            f"data: {num_buckets} buckets lie without gaps and decode to {metadata.num_rows} rows"
+            f"data: {num_buckets} buckets without gaps, which decode to {metadata.num_rows} rows"
         )
         self.checked.append(f"statistics: {self.num_statistics} compared with the values")
         if blocks is not None:
-            self.checked.append("blocks: checksums of all their bytes, by the annex")
+            self.checked.append("blocks: all bytes match the checksums in the annex")
             return
         without = self.frames.count - self.frames.checked
         if metadata.codec == Compression.NONE:
-            self.unverified.append("values: without compression no block has a checksum")
+            self.unverified.append("values: blocks have no checksums without compression")
         elif without:
             self.unverified.append(
                 f"values: {without} of {self.frames.count} blocks have no checksum"
             )
         else:
-            self.checked.append(f"blocks: zstd's checksums of {self.frames.count}")
+            self.checked.append(f"blocks: zstd checksums of {self.frames.count} blocks")
         self.unverified.append(
-            "bytes that change no value, as in the headers of zstd: the annex has no checksum of them"
+            "bytes that do not affect values, such as zstd headers: the annex has no block checksums"
         )
 
     def _check_places(self, metadata: FileMetaData, end: int | None) -> None:
-        """Buckets take all bytes up to `end`, one after another."""
+        """Check that the buckets cover all bytes up to `end`, without gaps and overlaps."""
         places = []
         block = metadata.schema_block
         needed = set(map(block.bucket_of, range(block.num_columns)))
@@ -274,25 +284,25 @@ class _Check(_Notes):
             if metadata.rows_of(group) and len(listed) < metadata.num_buckets:
                 missing = needed - {one.index for one in listed}
                 self.problems += [
-                    Problem("the row group index lacks it", None, group, number)
+                    Problem("the bucket is missing from the row group index", None, group, number)
                     for number in sorted(missing)
                 ]
         reached = 0
         for offset, size, group, number in sorted(places):
             if offset < reached:
                 self.problems.append(
-                    Problem("it begins inside of the bucket before it", offset, group, number)
+                    Problem("the bucket overlaps the one before it", offset, group, number)
                 )
             elif offset > reached:
                 self._gap(reached, offset)
             reached = max(reached, offset + size)
         if end is not None and reached > end:
-            self.problems.append(Problem(f"a bucket ends at {reached}, inside of the annex", end))
+            self.problems.append(Problem(f"a bucket ends at {reached}, inside the annex", end))
         elif end is not None and reached < end:
             self._gap(reached, end)
 
     def _gap(self, start: int, end: int) -> None:
-        self.problems.append(Problem(f"{end - start} bytes belong to no block", start))
+        self.problems.append(Problem(f"{end - start} bytes do not belong to any block", start))
 
     # ---- data
 
@@ -336,7 +346,7 @@ class _Check(_Notes):
         if BlockChecksums.of_row_group([crc32c(one) for one in data]) != blocks.row_groups[group]:
             self.problems.append(
                 Problem(
-                    "its buckets decode, but their bytes are not those of its checksum",
+                    "the buckets can be decoded, but their bytes do not match the checksum",
                     min((offset for offset, _ in ranges), default=None),
                     group,
                 )
@@ -344,7 +354,7 @@ class _Check(_Notes):
 
 
 class _Held:
-    """A bucket that was read, in the place of its file."""
+    """A bucket that was read already, as a source."""
 
     is_local = True
 
@@ -362,7 +372,7 @@ class _Held:
 
 
 class _Job(_Notes):
-    """The check of a bucket."""
+    """The check of one bucket."""
 
     def __init__(
         self,
@@ -419,7 +429,7 @@ class _Job(_Notes):
         return batch
 
     def _blame(self, positions: Sequence[int]) -> None:
-        """Note which columns cannot be read; if none can, then the bucket itself."""
+        """Record the columns that cannot be read; if none can, record the bucket instead."""
         columns = _Notes()
         for position in positions:
             name = self._metadata.schema_block.name(position)
@@ -447,7 +457,7 @@ class _Job(_Notes):
                     slot.varint()
                     self.frames.add(slot.take(min(slot.remaining, _MAX_FRAME_HEADER)))
         except CorruptFileError:
-            pass  # reading will say so
+            pass  # decoding will report it
 
     def _check_statistic(self, stated: Statistic, column: pa.Array) -> None:
         block = self._metadata.schema_block
@@ -457,14 +467,14 @@ class _Job(_Notes):
             return
         if stated.null_count != actual.null_count:
             raise CorruptFileError(
-                f"it has {actual.null_count} nulls, its statistics say {stated.null_count}"
+                f"there are {actual.null_count} nulls, but the statistics say {stated.null_count}"
             )
         if not _is_between(self._metadata, actual, stated):
-            raise CorruptFileError("it has values outside of its statistics")
+            raise CorruptFileError("there are values outside the bounds of the statistics")
 
 
 def _is_between(metadata: FileMetaData, actual: Statistic, stated: Statistic) -> bool:
-    """Whether the stated bounds hold for the actual ones, though they need not be as narrow."""
+    """Tell whether the stated bounds include the actual ones; they may be wider."""
     import pyarrow.compute as pc
 
     low, high = metadata.bounds(actual)
@@ -472,7 +482,7 @@ def _is_between(metadata: FileMetaData, actual: Statistic, stated: Statistic) ->
     if low is None or stated_low is None:
         return low is stated_low
     if pa.types.is_floating(low.type) and pc.is_nan(stated_low).as_py():
-        return True  # by the format, NaN first says nothing of the rest
+        return True  # by the format, a NaN as the first value says nothing about the others
     return bool(
         pc.and_(pc.less_equal(stated_low, low), pc.greater_equal(stated_high, high)).as_py()
     )

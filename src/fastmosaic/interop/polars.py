@@ -1,13 +1,13 @@
-"""scan_polars: a data set as a lazy frame of Polars, which pushes columns, rows and limits down.
+"""scan_polars: a dataset as a Polars LazyFrame, with projection, predicate and limit pushdown.
 
-Polars filters the rows. Beforehand its predicate becomes an Arrow expression, which keeps away row
-groups and partitions that cannot match. That expression may keep rows too many, never too few, so
-whatever is unknown or differs between the two is left out of it.
+Polars filters the rows. Before that, its predicate is converted to an Arrow expression, which skips
+row groups and partitions that cannot match. This expression may keep too many rows, but never too
+few, so parts that are unknown or that Arrow evaluates differently are left out.
 
-Polars has no public form of an expression to look into, but it gives the inputs of one and tells
-whether two are the same. So an expression is recognized by making it again from its inputs.
+Polars has no public way to inspect an expression, but it returns the inputs of one and compares
+two. So an expression is recognized by building it again from its inputs.
 
-Polars is optional, and imported on use.
+Polars is optional and imported on use.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 
 __all__ = ["scan_polars"]
 
-# Rows in a frame, where Polars does not say.
+# Rows per frame, if Polars does not choose.
 BATCH_ROWS: Final = 65536
 
 Operator: TypeAlias = Callable[[Any, Any], Any]
 
-# What is true where a comparison is false.
+# The comparison that is true where another one is false.
 OPPOSITE: Final[dict[Operator, Operator]] = {
     operator.eq: operator.ne,
     operator.ne: operator.eq,
@@ -43,7 +43,7 @@ OPPOSITE: Final[dict[Operator, Operator]] = {
     operator.gt: operator.le,
     operator.le: operator.gt,
 }
-# Operators of the lower and the upper bound of `is_between`.
+# The operators of the lower and the upper bound of `is_between`.
 BETWEEN: Final[dict[Any, tuple[Operator, Operator]]] = {
     "both": (operator.ge, operator.le),
     "left": (operator.ge, operator.lt),
@@ -61,16 +61,17 @@ def scan_polars(
     unify: bool = True,
     use_threads: bool = True,
 ) -> pl.LazyFrame:
-    """A lazy frame of Polars over Mosaic files, of which a query reads only what it needs.
+    """Scan Mosaic files as a Polars LazyFrame.
 
-    Only the columns of the query are read. Row groups and partitions that its filters rule out are
-    not, nor are those behind the rows that `head` asks for.
+    A query reads only the columns that it uses. It skips row groups and partitions that cannot
+    match its filters, and those behind the rows that `head` returns.
 
     Parameters
     ----------
     source, filesystem, schema, partitioning, unify
-        Which files to read and as what, as in `MosaicDataset`.
-    use_threads : bool
+        Which files to read, and with which schema; see `MosaicDataset`.
+    use_threads : bool, default True
+        Read and decode in several threads.
 
     Returns
     -------
@@ -134,8 +135,8 @@ def _to_dtypes(schema: pa.Schema) -> pl.Schema:
                 pl.Schema(pa.schema([field]))
             except (pl.exceptions.PanicException, pl.exceptions.PolarsError) as error:
                 raise UnsupportedError(
-                    f"Polars cannot hold column {field.name!r} of type {field.type}; pass a "
-                    "schema= without it"
+                    f"Polars has no type for {field.type}; pass a schema= without this column",
+                    column=field.name,
                 ) from error
         raise
 
@@ -143,14 +144,14 @@ def _to_dtypes(schema: pa.Schema) -> pl.Schema:
 def _to_frame(rows: pa.RecordBatch) -> pl.DataFrame:
     import polars as pl
 
-    # Arrow's interface for exchange gives columns, and without any no number of rows.
+    # Without columns, Arrow's exchange interface does not pass on the number of rows.
     return pl.DataFrame(rows) if rows.num_columns else pl.DataFrame(height=rows.num_rows)
 
 
 def _pruning(predicate: pl.Expr, schema: pa.Schema, dtypes: pl.Schema) -> Expression | None:
-    """An Arrow expression that is true at least where `predicate` is; None if none is known.
+    """Return an Arrow expression that is true at least where `predicate` is, or None.
 
-    `schema` and `dtypes` are those of the data set, in Arrow and in Polars.
+    `schema` and `dtypes` are the schema of the dataset in Arrow and in Polars.
     """
     try:
         return _Pruning(schema, dtypes).where(predicate, True)
@@ -164,7 +165,7 @@ class _Pruning:
     dtypes: pl.Schema
 
     def where(self, predicate: pl.Expr, outcome: bool) -> Expression | None:
-        """What is true at least where `predicate` has this outcome; a null has none."""
+        """Return an expression that is true at least where `predicate` has this outcome, not null."""
         is_made_by = predicate.meta.eq
         match predicate.meta.pop()[::-1]:
             case []:
@@ -200,7 +201,7 @@ class _Pruning:
         self, left: pl.Expr, right: pl.Expr, outcome: bool, join: Operator
     ) -> Expression | None:
         first, second = self.where(left, outcome), self.where(right, outcome)
-        # `a & b` is true where both are, and false where one of them is.
+        # `a & b` is true where both are true, and false where one of them is false.
         if outcome == (join is operator.and_):
             if first is None or second is None:
                 return second if first is None else first
@@ -235,13 +236,13 @@ class _Pruning:
             return compare(field, values[0])
         if math.isnan(values[0].as_py()):
             return None
-        # To Polars, NaN is above all numbers; to Arrow, all comparisons with it are false.
+        # In Polars, NaN is greater than all numbers. In Arrow, all comparisons with it are false.
         if compare in (operator.gt, operator.ge):
             return ~OPPOSITE[compare](field, values[0])
         return compare(field, values[0])
 
     def _equal(self, column: pl.Expr, literal: pl.Expr, outcome: bool) -> Expression | None:
-        """Where the column is the same as the literal, or is not; nulls are the same."""
+        """Compare with a literal such that two nulls are equal."""
         if outcome:
             return self._compared(column, operator.eq, literal)
         differs, null = self._compared(column, operator.ne, literal), self._null(column, True)
@@ -251,7 +252,7 @@ class _Pruning:
         import pyarrow.compute as pc
 
         values = self._values(column, collection)
-        # Arrow looks values up by their bits, and 0.0 has two forms.
+        # Arrow compares the bits of values, and there are two zeros.
         if values is None or types.is_floating(values.type):
             return None
         field = pc.field(column.meta.output_name())
@@ -261,7 +262,7 @@ class _Pruning:
         return among | field.is_null() if values.null_count else among
 
     def _values(self, column: pl.Expr, literal: pl.Expr) -> pa.Array | None:
-        """The value or values of a literal, in the type of the column; None if that is not sure."""
+        """Return the values of a literal in the type of the column, or None if that is not exact."""
         import polars as pl
 
         if not column.meta.is_column() or not literal.meta.is_literal(allow_aliasing=True):
@@ -271,8 +272,8 @@ class _Pruning:
         series = pl.select(literal).to_series()
         if series.dtype == pl.List and series.null_count() == 0:
             series = series[0]
-        # Polars has made the types equal before, if only by a cast of the column. Decimals may
-        # differ in scale and still be compared exactly.
+        # Polars has made the types equal already, if necessary by a cast of the column. Decimals
+        # with different scales can still be compared exactly.
         same = series.dtype == dtype or (series.dtype.is_decimal() and dtype.is_decimal())
         simple = dtype.is_numeric() or dtype.is_temporal()
         if not same or not (simple or dtype in (pl.Boolean, pl.String, pl.Binary)):

@@ -1,8 +1,9 @@
-"""Filters, decided by Arrow: which columns one names, which row groups it may match, which rows.
+"""Filters as Arrow expressions: which columns, row groups and rows they concern.
 
-Arrow prunes: each row group stands in as a fragment of a dataset that is never read, and what its
-statistics say of every row is that fragment's partition expression. Pruning may be coarse, so
-Arrow also filters the rows that are read. There is no walker over expressions here.
+Arrow decides which row groups can match. Each row group becomes a fragment of a dataset that is
+never read, and its statistics become the partition expression of that fragment. This may keep row
+groups without a match, so Arrow also filters the rows that are read. Nothing here walks over
+expressions.
 
 pyarrow.dataset takes long to import, so it is imported on use.
 """
@@ -36,21 +37,21 @@ __all__ = [
 ]
 
 Statistics: TypeAlias = tuple[pa.Field, int, int, pa.Scalar | None, pa.Scalar | None]
-"""Of one column in one row group: field, num_rows, null_count, minimum, maximum."""
+"""Statistics of a column in a row group: field, num_rows, null_count, minimum, maximum."""
 
 # An expression prints as text: `((x > 5) and invert(is_in(y, {value_set=...})))`.
 NO_MATCH: Final = "No match for FieldRef.Name("
 BY_POSITION: Final = re.compile(r'(?<!["\w])FieldPath\(\d')
 FUNCTION: Final = re.compile(r"(?<!\w)(\w++)\(")
 NAN: Final = re.compile(r"(?<!\w)nan(?!\w)")
-# Functions that neither make a NaN nor round; and a type, as it stands before a list of values.
+# Functions that neither produce NaN nor round, and a type that is printed before lists of values.
 PLAIN_FUNCTIONS: Final = frozenset(
     {"invert", "is_in", "is_null", "is_valid", "match_like", "decimal128"}
 )
 
 
 def to_expression(filters: object) -> Expression:
-    """The Arrow expression that `filters` stands for, in any form that pyarrow.parquet accepts."""
+    """Convert `filters`, in any form that pyarrow.parquet accepts, to an Arrow expression."""
     from pyarrow.parquet import filters_to_expression
 
     try:
@@ -58,7 +59,7 @@ def to_expression(filters: object) -> Expression:
     except (TypeError, ValueError) as error:
         raise ValueError(
             "filters must be an Arrow expression, a list of (column, operator, value) tuples, "
-            f"or a list of such lists; {filters!r} is none of them: {error}"
+            f"or a list of such lists, not {filters!r}: {error}"
         ) from error
 
 
@@ -70,29 +71,31 @@ def columns_of(
     *,
     is_filter: bool = True,
 ) -> list[str]:
-    """Names of the columns that `expression` refers to.
+    """Return the names of the columns that `expression` refers to.
 
-    pyarrow does not tell, but an expression prints the names it holds and binds only where they
-    all are: of the columns whose name is in its text, those are wanted without which it no longer
-    binds. `names_in(text)` gives the names of the file that occur in a text and `field(name)` a
-    field, so that a wide file need not make all of them; `names()` gives all names, and is asked
-    only for the message when one is missing.
+    pyarrow has no function for this. But an expression prints the names that it contains, and it
+    binds only to a schema that has all of them. So the columns are those whose name occurs in its
+    text and without which it does not bind.
+
+    `names_in(text)` returns the names of columns that occur in a text, and `field(name)` returns a
+    column, so that only these are decoded for a wide file. `names()` returns all names; it is
+    called only for the error message when a column is missing.
     """
     text = str(expression)
     if BY_POSITION.search(text):
-        raise ValueError(f"filter {_shown(text)} names a column by its position, not by its name")
+        raise ValueError(f"filter {_shown(text)} refers to a column by position; use its name")
     candidates = [field(name) for name in dict.fromkeys(names_in(text))]
     try:
         _bind(expression, candidates)
         needed = _needed(expression, candidates, [])
         if is_filter:
-            # A scanner takes any expression as its filter; this one must be true or false.
+            # A scanner accepts any expression as its filter; check that it is boolean.
             filter_table(pa.schema(needed).empty_table(), expression)
     except pa.ArrowException as error:
         message = str(error)
         if not message.startswith(NO_MATCH):
             raise ValueError(
-                f"filter {_shown(text)} does not fit its columns: {message}"
+                f"filter {_shown(text)} does not match the types of its columns: {message}"
             ) from error
         # pyarrow tells the name in no other way.
         missing = message.removeprefix(NO_MATCH).partition(") in ")[0]
@@ -105,7 +108,7 @@ def columns_of(
 def _needed(
     expression: Expression, suspects: Sequence[pa.Field], others: Sequence[pa.Field]
 ) -> list[pa.Field]:
-    """Those of `suspects` that the expression, which binds with all, cannot bind without."""
+    """Return those of `suspects` without which the expression does not bind; with all it does."""
     try:
         _bind(expression, others)
     except pa.ArrowInvalid:
@@ -124,7 +127,7 @@ def _bind(expression: Expression, fields: Iterable[pa.Field]) -> None:
 
 
 def _shown(text: str) -> str:
-    """One line of `text`, which may hold a long list of values, for a message."""
+    """Return `text`, which may contain a long list of values, as one line for a message."""
     line = " ".join(text.split())
     return line if len(line) <= 200 else f"{line[:200]}..."
 
@@ -136,25 +139,25 @@ def guarantee(
     minimum: pa.Scalar | None,
     maximum: pa.Scalar | None,
 ) -> Expression | None:
-    """What statistics say of every row of a row group, NaN aside; None if that is nothing.
+    """Return what statistics say about every row of a row group, except NaN; None if nothing.
 
-    The statistics of the format leave NaN out, unless it is the first value: `matching` knows.
+    The statistics of the format ignore NaN, unless it is the first value. `matching` handles this.
     """
     import pyarrow.compute as pc
 
     column = pc.field(field.name)
     if null_count == num_rows:
         return column.is_null()
-    # False for a NaN, and for a minimum above the maximum, which no reader of the format refuses.
+    # False for a NaN, and for a minimum above the maximum, which readers of the format accept.
     if minimum is None or maximum is None or not pc.less_equal(minimum, maximum).as_py():
         return column.is_valid() if null_count == 0 else None
     if minimum == maximum and not types.is_floating(field.type):
-        # Arrow puts this value in the column's place. Not so for floats: -0.0 == 0.0.
+        # Arrow substitutes the value for the column. Not for floats, because -0.0 == 0.0.
         bounds = [column == minimum]
     else:
         bounds = [column >= minimum, column <= maximum]
     if null_count:
-        # One by one: Arrow knows `bound | is_null`, but not `(bound & bound) | is_null`.
+        # One by one: Arrow uses `bound | is_null`, but not `(bound & bound) | is_null`.
         bounds = [bound | column.is_null() for bound in bounds]
     return _all(bounds)
 
@@ -169,10 +172,10 @@ def constant(field: pa.Field, value: pa.Scalar, num_rows: int) -> Statistics:
 def matching(
     expression: Expression, groups: Sequence[Sequence[Statistics]], schema: pa.Schema
 ) -> list[int]:
-    """Indices of the row groups that may hold a match, ascending.
+    """Return the indices of the row groups that may contain a match, ascending.
 
-    `groups[i]` has what is known of row group `i`: statistics of columns of the filter, as many
-    as there are. `schema` has the columns of the filter, no others.
+    `groups[i]` contains the known statistics of row group `i` for columns of the filter. `schema`
+    contains exactly the columns of the filter.
     """
     everything = list(range(len(groups)))
     if not any(groups):
@@ -180,8 +183,8 @@ def matching(
     import pyarrow.compute as pc
 
     plain = _is_plain(str(expression), schema.names)
-    # A NaN fails every comparison but `!=`, whatever the minimum and maximum are. So a row group
-    # is kept, too, if it may match with a NaN in a float column. Arrow puts the NaN in its place.
+    # A NaN fails every comparison except `!=`, whatever the minimum and maximum are. So a row group
+    # is also kept if it may match with a NaN in a float column. Arrow substitutes the NaN for it.
     nans = {
         field.name: pc.field(field.name) == pa.scalar(math.nan, field.type)
         for field in schema
@@ -194,7 +197,7 @@ def matching(
         cases = [(i, case) for i, group in enumerate(groups) for case in _cases(group, nans, plain)]
         possible = _possible(expression, [case for _, case in cases], schema)
     except pa.ArrowException:
-        # With a value in a column's place, the filter may fail, as in 1 / x: the rows will tell.
+        # A filter such as 1 / x may fail with a value in place of a column: look at the rows.
         return everything
     return sorted({cases[i][0] for i in possible})
 
@@ -202,12 +205,12 @@ def matching(
 def _cases(
     group: Sequence[Statistics], nans: dict[str, Expression], plain: bool
 ) -> Iterator[Expression]:
-    """Guarantees, one of which holds for each row of a row group."""
+    """Yield guarantees; for each row of a row group, at least one of them holds."""
     import pyarrow.compute as pc
 
     known: list[tuple[str, bool, Expression]] = []
     for field, num_rows, null_count, minimum, maximum in group:
-        # A single value is trusted always: Arrow computes with it, instead of reasoning with bounds.
+        # A single value can always be used: Arrow computes with it instead of reasoning with bounds.
         is_single = null_count == 0 and minimum == maximum and not types.is_floating(field.type)
         if plain or is_single or not _is_number(field.type):
             says = guarantee(field, num_rows, null_count, minimum, maximum)
@@ -225,11 +228,11 @@ def _cases(
 def _possible(
     expression: Expression, guarantees: Sequence[Expression], schema: pa.Schema
 ) -> set[int]:
-    """Indices of the guarantees under which the expression may be true."""
+    """Return the indices of the guarantees under which the expression may be true."""
     from pyarrow.dataset import FileSystemDataset, IpcFileFormat
     from pyarrow.fs import LocalFileSystem
 
-    # Nothing is opened; a fragment must have a format, a filesystem and a path.
+    # Nothing is opened, but a fragment needs a format, a filesystem and a path.
     format, filesystem = IpcFileFormat(), LocalFileSystem()
     fragments = [
         format.make_fragment(str(i), filesystem, partition_expression=one)
@@ -240,11 +243,11 @@ def _possible(
 
 
 def _is_plain(text: str, names: Iterable[str]) -> bool:
-    """Whether an expression compares columns with values only, and none of them is NaN.
+    """Tell whether an expression compares columns only with values, and none of them is NaN.
 
-    Otherwise bounds of numbers cannot be trusted: given `x <= 6`, Arrow takes `x < nan` for true
-    and so `~(x < nan)` for false; and it looks through casts from float64 to float32, which
-    round. A NaN may also come from a function, or from a column on the right of a comparison.
+    Otherwise, bounds of numbers cannot be used. Given `x <= 6`, Arrow considers `x < nan` true, and
+    so `~(x < nan)` false. It also ignores casts from float64 to float32, which round. A NaN may
+    come from a function or from a column on the right-hand side of a comparison, too.
     """
     name = "|".join(map(re.escape, names))
     return (
@@ -270,5 +273,5 @@ def matching_rows(table: pa.Table, expression: Expression) -> list[int]:
 
 
 def filter_table(table: pa.Table, expression: Expression) -> pa.Table:
-    """The rows of `table` for which `expression` is true, in their order."""
+    """Return the rows of `table` for which `expression` is true, in order."""
     return table.filter(expression)
