@@ -380,7 +380,7 @@ def test_partitioning_gives_types(tmp_path):
     assert fm.read_table(tmp_path, partitioning=None).column_names == ["x"]
     with pytest.raises(ValueError, match="partitioning: no directory is called j="):
         fm.read_table(tmp_path, partitioning=pa.schema({"j": pa.int16()}))
-    with pytest.raises(SchemaMismatchError, match=r"k=01/f: '01' of the partition 'k'"):
+    with pytest.raises(SchemaMismatchError, match=r"k=01/f: the value '01' of the partition 'k'"):
         fm.read_table(tmp_path, partitioning=pa.schema({"k": pa.date32()}))
 
 
