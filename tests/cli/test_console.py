@@ -320,8 +320,9 @@ def test_what_is_short_is_not_paged(tmp_path):
     assert not (tmp_path / "paged").exists()
 
 
-def test_without_a_pager_all_is_printed():
-    assert len(plain(table(100, "id", env={"PAGER": ""})).splitlines()) == 104
+@pytest.mark.parametrize("pager", ["", "there-is-no-such-program"])
+def test_without_a_pager_all_is_printed(pager):
+    assert len(plain(table(100, "id", env={"PAGER": pager})).splitlines()) == 104
 
 
 def test_a_pager_that_is_left_early():

@@ -387,7 +387,7 @@ def test_files_without_columns(output, run, tmp_path):
         ("kind = 5", "condition, character 8: cannot compare column 'kind' of type string with 5"),
         ("tags = 1", "condition, character 8: cannot compare column 'tags' of type list<"),
         ("at > 'noon'", "condition, character 6: invalid date or timestamp 'noon'"),
-        ('kind = "a"', "no column named 'a'; did you mean 'at'? If 'a' is text, write it in single quotes"),
+        ('kind = "a"', "no column named 'a'; did you mean 'at'? if you mean the text 'a', write it in single quotes"),
     ],
 )  # fmt: skip
 def test_malformed_conditions(run, path, command, condition, message):

@@ -525,10 +525,10 @@ def test_an_unknown_column_has_close_ones():
     "text", ["kind = abc", 'kind = "abc"', "kind in ('x', abc)", "kind in (abc)"]
 )
 def test_an_unknown_column_that_may_be_text(text):
-    hint = r"^no column named 'abc'; did you mean 'abc'\? Text is written in single quotes$"
+    hint = r"^no column named 'abc'; if you mean the text 'abc', write it in single quotes$"
     with pytest.raises(ColumnNotFoundError, match=hint):
         condition(text)
-    close = r"'kin'; did you mean 'kind'\? If 'kin' is text, write it in single quotes$"
+    close = r"'kin'; did you mean 'kind'\? if you mean the text 'kin', write it in single quotes$"
     with pytest.raises(ColumnNotFoundError, match=close):
         condition(text.replace("abc", "kin"))
 

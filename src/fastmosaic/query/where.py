@@ -76,11 +76,11 @@ class Condition:
             try:
                 column_types[name] = field(name).type
             except ColumnNotFoundError as error:
-                error.message += self._hint(name, error.message)
+                error.message += self._hint(name, error.suggestions)
                 raise
         return _Binder(self.operands, column_types).when(self.tree, True)
 
-    def _hint(self, name: str, message: str) -> str:
+    def _hint(self, name: str, suggestions: Sequence[str]) -> str:
         """Return what to add to an error if an unknown column may have been meant as text."""
         if not any(
             one.name == name and (one.is_quoted or one.follows_operator)
@@ -88,9 +88,8 @@ class Condition:
             if not isinstance(one, Value)
         ):
             return ""
-        if "did you mean" in message:
-            return f" If {name!r} is text, write it in single quotes"
-        return f"; did you mean {name!r}? Text is written in single quotes"
+        separator = "" if suggestions else ";"  # a question mark ends the suggestions
+        return f"{separator} if you mean the text {name!r}, write it in single quotes"
 
 
 def parse(text: str) -> Condition:

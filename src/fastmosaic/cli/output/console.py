@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -30,7 +31,7 @@ class Console:
         self._has_blocks = _can_print(_BLOCKS)
         self.ellipsis = _ELLIPSIS if _can_print(_ELLIPSIS) else "..."
         is_wanted = not getattr(arguments, "no_pager", False)
-        is_able = os.environ.get("TERM", "") not in ("", "dumb") and os.environ.get("PAGER") != ""
+        is_able = os.environ.get("TERM", "") not in ("", "dumb") and _has_pager()
         self._pages = self.is_terminal and is_wanted and is_able
 
     def document(self, value: Any) -> None:
@@ -218,6 +219,15 @@ def _columns(columns: Sequence[str | Column]) -> list[Column]:
 
 def _encoding() -> str:
     return sys.stdout.encoding or "utf-8"  # a stream in memory has none
+
+
+def _has_pager() -> bool:
+    """Return False if PAGER is empty or names a program that does not exist."""
+    pager = os.environ.get("PAGER")
+    if pager is None:
+        return True
+    words = pager.split()
+    return bool(words) and shutil.which(words[0]) is not None
 
 
 def _can_print(text: str) -> bool:
