@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 import pyarrow as pa
 
-from .dataset.discovery import is_many
-from .dataset.fileset import FileSet, Partitioning
 from .file.batches import open_batches
 from .file.options import WriteOptions, accepts_options, check_names
 from .file.reader import MosaicFile, Readable
 from .file.writer import MosaicWriter, Writable
 from .format.metadata import FileMetaData
+
+if TYPE_CHECKING:
+    from .dataset.fileset import Partitioning
 
 
 def read_table(
@@ -40,6 +41,9 @@ def read_table(
     >>> fm.read_table(sink.getvalue(), columns=["name"], filters=[("id", ">", 1)]).to_pylist()
     [{'name': 'b'}, {'name': 'c'}]
     """
+    # Imported on use: datasets are a fifth of the time that importing the package takes.
+    from .dataset.discovery import is_many
+
     if schema is None and not is_many(source, filesystem):
         try:
             file = MosaicFile(source, filesystem=filesystem)
@@ -52,6 +56,8 @@ def read_table(
                 )
     if row_groups is not None:
         raise ValueError("row_groups= requires a single file; use filters= for many files")
+    from .dataset.fileset import FileSet
+
     files = FileSet(
         source, filesystem=filesystem, schema=schema, partitioning=partitioning, unify=unify
     )
