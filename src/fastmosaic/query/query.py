@@ -25,9 +25,9 @@ from .selection import expanded
 __all__ = ["Query", "columns_of"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # a frozen one takes microseconds longer to make
 class Query:
-    """What to read, and what to do with it then.
+    """The columns and rows to read, and how to turn them into the result.
 
     The rows of the result are those that `rows` selects, of these the ones that match the filter,
     and of these the first `limit`.
