@@ -107,3 +107,13 @@ def test_the_package_itself_only_names_what_is_public():
     assert functions == {"__getattr__", "__dir__"}
     others = (ast.Expr, ast.ImportFrom, ast.Import, ast.Assign, ast.If, ast.FunctionDef)
     assert all(isinstance(node, others) for node in tree.body)
+
+
+def test_a_class_name_has_one_meaning():
+    names = [
+        node.name.strip("_")
+        for path in sorted(PACKAGE.rglob("*.py"))
+        for node in ast.parse(path.read_text()).body
+        if isinstance(node, ast.ClassDef)
+    ]
+    assert sorted({name for name in names if names.count(name) > 1}) == []

@@ -20,7 +20,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from ..version import __version__
-from .arguments import Commands, Parser
+from .arguments import CommandParser, Commands
 from .commands import (
     completion,
     convert,
@@ -50,7 +50,7 @@ _MODULES: Final = (
 
 def make_parser() -> argparse.ArgumentParser:
     """Return the parser of the command line."""
-    parser = Parser(
+    parser = CommandParser(
         prog="fastmosaic",
         usage="fastmosaic COMMAND ...",
         description="Inspect, convert and verify Mosaic files, and files of other formats.",

@@ -15,7 +15,7 @@ import pyarrow as pa
 from ..convert.text import Dialect
 from .exit import ERROR, complain
 
-Commands: TypeAlias = "argparse._SubParsersAction[Parser]"
+Commands: TypeAlias = "argparse._SubParsersAction[CommandParser]"
 Options: TypeAlias = "argparse._ActionsContainer"  # a parser, or a group of its options
 
 _HELP_WIDTH: Final = 79
@@ -31,7 +31,7 @@ _TYPES: Final = (
 _ESCAPES: Final = {"\\t": "\t", "tab": "\t"}
 
 
-class Parser(argparse.ArgumentParser):
+class CommandParser(argparse.ArgumentParser):
     """A parser that reports errors in one line and suggests the word that was probably meant."""
 
     def error(self, message: str) -> NoReturn:
@@ -71,7 +71,7 @@ def add_command(
     description: str,
     examples: Sequence[str],
     notes: str = "",
-) -> Parser:
+) -> CommandParser:
     """Register a command whose help ends with examples and notes."""
     shown = "".join(f"  fastmosaic {example}\n" for example in examples)
     return commands.add_parser(

@@ -16,7 +16,7 @@ from ..storage.source import open_source
 
 
 @dataclass(slots=True)
-class Entry:
+class ListedColumn:
     """A column of the files.
 
     num_files   number of files that contain it, if known
@@ -55,12 +55,12 @@ class Entry:
         }
 
 
-def entries_of(files: Input) -> list[Entry]:
+def entries_of(files: Input) -> list[ListedColumn]:
     """Return the columns of all files, in order."""
     fileset = files.fileset
     if fileset is None:
         return [
-            Entry(position, field.name, str(field.type), field.nullable)
+            ListedColumn(position, field.name, str(field.type), field.nullable)
             for position, field in enumerate(files.schema)
         ]
     blocks = Counter(file.metadata.schema_block for file in fileset.files)
@@ -70,7 +70,7 @@ def entries_of(files: Input) -> list[Entry]:
         entries = [_entry_of(fileset, blocks, *pair) for pair in enumerate(files.names())]
     else:
         entries = [
-            Entry(position, field.name, str(field.type), field.nullable)
+            ListedColumn(position, field.name, str(field.type), field.nullable)
             for position, field in enumerate(fields)
         ]
     counts: Counter[str] = Counter()
@@ -83,18 +83,20 @@ def entries_of(files: Input) -> list[Entry]:
     return entries
 
 
-def _entry_of(fileset: FileSet, blocks: Iterable[SchemaBlock], position: int, name: str) -> Entry:
+def _entry_of(
+    fileset: FileSet, blocks: Iterable[SchemaBlock], position: int, name: str
+) -> ListedColumn:
     """Return a column, even if its types in the files have no common type."""
     try:
         field = fileset.columns.field(name)
     except SchemaMismatchError:
         found = [(block, block.find(name)) for block in blocks]
         types = dict.fromkeys(str(block.field(at).type) for block, at in found if at >= 0)
-        return Entry(position, name, "", True, conflict=tuple(types))
-    return Entry(position, name, str(field.type), field.nullable)
+        return ListedColumn(position, name, "", True, conflict=tuple(types))
+    return ListedColumn(position, name, str(field.type), field.nullable)
 
 
-def measure(entries: Sequence[Entry], files: Input, advance: Callable[[int], None]) -> None:
+def measure(entries: Sequence[ListedColumn], files: Input, advance: Callable[[int], None]) -> None:
     """Set the sizes of the columns; `advance` is called with the number of bytes that are done."""
     fileset = files.fileset
     if fileset is None:

@@ -14,14 +14,14 @@ from ..dataset.discovery import Found, discover
 from ..dataset.files import File, SchemaCache
 from ..errors import UnsupportedError
 from ..storage.source import Source, open_source
-from .arguments import Commands, Parser, add_command, add_json, add_pager, add_paths
+from .arguments import CommandParser, Commands, add_command, add_json, add_pager, add_paths
 from .output.aligned import Column
 from .output.console import Console
 
 
 def add_file_command(
     commands: Commands, name: str, summary: str, description: str, examples: Sequence[str]
-) -> Parser:
+) -> CommandParser:
     """Register a command that reads Mosaic files."""
     parser = add_command(commands, name, summary, description, examples)
     add_paths(parser, "Mosaic files, directories, globs or URIs")
@@ -119,7 +119,7 @@ def print_by_file(
             console.line(footer)
 
 
-class Names:
+class FileLabels:
     """The names of files in a table; on a terminal, without the directory they share."""
 
     def __init__(self, console: Console, files: Sequence[File]) -> None:

@@ -1,7 +1,7 @@
 """Divide a query among processes: what each reads, and what it needs to know for that.
 
-A `Scan` is the same for all processes and is sent to each once; a `Split` is small. Together they
-can read without opening a file again, because they contain its footer and row group index.
+A `SplitScan` is the same for all processes and is sent to each once; a `Split` is small. Together
+they can read without opening a file again, because they contain its footer and row group index.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ TASK_WINDOW_BYTES: Final = 16 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class FilePart:
     """Row groups of one file, for one process."""
 
     found: Found
@@ -47,12 +47,12 @@ class Part:
 class Split:
     """The row groups that one process reads."""
 
-    parts: tuple[Part, ...]
+    parts: tuple[FilePart, ...]
     num_rows: int
     size: int  # bytes to read, roughly
 
 
-class Scan:
+class SplitScan:
     """Reads the columns of a query in any process; can be pickled."""
 
     def __init__(
@@ -63,7 +63,7 @@ class Scan:
         self._blocks = list(blocks)
 
     def __reduce__(self) -> Any:
-        return Scan, (self.schema, self._partitions, self._blocks)
+        return SplitScan, (self.schema, self._partitions, self._blocks)
 
     def read(self, split: Split, *, use_threads: bool = False) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a split, before a filter; memory stays bounded."""
@@ -78,7 +78,7 @@ class Scan:
 
 def share_out(
     files: FileSet, query: Query, *, max_bytes: int, min_splits: int = 1
-) -> tuple[Scan, list[Split]]:
+) -> tuple[SplitScan, list[Split]]:
     """Divide the row groups that may match into splits, in order.
 
     A split reads up to `max_bytes` of the wanted columns, or less if that is needed for
@@ -116,12 +116,12 @@ def share_out(
         num_rows += planned.rows_of(group)
     if held:
         close()
-    return Scan(query.schema, files.partitions, list(blocks)), splits
+    return SplitScan(query.schema, files.partitions, list(blocks)), splits
 
 
-def _part(planned: FilePlan, groups: Sequence[int], blocks: dict[SchemaBlock, int]) -> Part:
+def _part(planned: FilePlan, groups: Sequence[int], blocks: dict[SchemaBlock, int]) -> FilePart:
     file, metadata = planned.file, planned.file.metadata
-    return Part(
+    return FilePart(
         file.found,
         file.values,
         file.size,

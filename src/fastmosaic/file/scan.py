@@ -36,7 +36,7 @@ MAX_TASK_COLUMNS: Final = 128
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class _BucketPart:
     """The wanted columns of one bucket; the same in every row group."""
 
     number: int
@@ -45,7 +45,7 @@ class _Part:
     wanted: list[int]  # indices of the columns in the bucket
     flat: Sequence[int]  # the flat columns that store them
 
-    def divided(self) -> list[_Part]:
+    def divided(self) -> list[_BucketPart]:
         """Return parts with fewer columns, so that several threads can work on them."""
         if len(self.wanted) <= MAX_TASK_COLUMNS:
             return [self]
@@ -60,8 +60,8 @@ class _Part:
         ]
 
 
-def _part(number: int, columns: BucketColumns, places: list[int], wanted: list[int]) -> _Part:
-    return _Part(number, columns, places, wanted, buckets.flat_of(columns, wanted))
+def _part(number: int, columns: BucketColumns, places: list[int], wanted: list[int]) -> _BucketPart:
+    return _BucketPart(number, columns, places, wanted, buckets.flat_of(columns, wanted))
 
 
 @dataclass(slots=True)
@@ -70,7 +70,7 @@ class _Task:
 
     group: int
     num_rows: int
-    part: _Part
+    part: _BucketPart
     bucket: Bucket
     whole: bool  # whether the whole bucket is read, or only the wanted slots
     data: pa.Buffer | None = None  # the bucket, or its directory
@@ -122,7 +122,7 @@ class Scanner:
             batches = self._decode(tasks, schema, distinct, use_threads)
             return [batches[group] for group in groups]
 
-    def _parts(self, positions: Sequence[int]) -> list[_Part]:
+    def _parts(self, positions: Sequence[int]) -> list[_BucketPart]:
         places: dict[int, list[int]] = {}
         for place, position in enumerate(positions):
             places.setdefault(self._schema.bucket_of(position), []).append(place)
@@ -136,7 +136,7 @@ class Scanner:
             parts.append(_part(number, columns, places[number], wanted))
         return parts
 
-    def _tasks(self, group: int, parts: Sequence[_Part]) -> Iterator[_Task]:
+    def _tasks(self, group: int, parts: Sequence[_BucketPart]) -> Iterator[_Task]:
         num_rows = self._metadata.rows_of(group)
         whole_bytes = (
             WHOLE_BUCKET_BYTES_LOCAL if self._source.is_local else WHOLE_BUCKET_BYTES_REMOTE

@@ -353,7 +353,7 @@ class _Check(_Notes):
             )
 
 
-class _Held:
+class _HeldBucket:
     """A bucket that was read already, as a source."""
 
     is_local = True
@@ -394,7 +394,7 @@ class _Job(_Notes):
         self._stated = stated
         self._attached = attached
         self._place: Place = {"row_group": group, "bucket": number, "offset": bucket.offset}
-        held: Any = _Held(source.name, source.size, bucket.offset, data)
+        held: Any = _HeldBucket(source.name, source.size, bucket.offset, data)
         self._scanner = Scanner(held, metadata)
         self.frames = _Frames()
 

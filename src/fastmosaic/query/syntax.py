@@ -106,7 +106,7 @@ class _UnexpectedError(ParseError):
         self.token = token
 
 
-class _Parser(parser.Parser):
+class _ConditionParser(parser.Parser):
     def raise_error(self, message: str, token: Any = None) -> None:
         expected = _VALUE
         if message == "Expecting )":
@@ -136,7 +136,7 @@ def parse(text: str) -> tuple[Any, list[Operand]]:
     if not tokens:
         raise WhereError(1, "the condition is empty")
     try:
-        (tree,) = _Parser().parse_into(exp.Condition, tokens, text)
+        (tree,) = _ConditionParser().parse_into(exp.Condition, tokens, text)
     except ParseError as error:
         cause = error.__cause__ if isinstance(error.__cause__, _UnexpectedError) else error
         assert isinstance(cause, _UnexpectedError)

@@ -8,7 +8,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from ..dataset.tasks import Scan, Split
+from ..dataset.tasks import Split, SplitScan
 from ..query.query import Query
 from .schemas import arrow_for_spark, cast_for_spark
 
@@ -24,7 +24,7 @@ class PlannedReader:
     Spark passes batches of pickled splits and receives the rows of these splits.
     """
 
-    def __init__(self, scan: Scan) -> None:
+    def __init__(self, scan: SplitScan) -> None:
         self._scan = scan
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -36,7 +36,7 @@ class PlannedReader:
 class SplitReader:
     """Reads splits for the data source, applies the user's filters and casts to Spark's types."""
 
-    def __init__(self, scan: Scan, query: Query) -> None:
+    def __init__(self, scan: SplitScan, query: Query) -> None:
         self._scan = scan
         self._query = query
         self._schema = arrow_for_spark(query.result)

@@ -17,7 +17,7 @@ from ...format.bucket import Layout
 from ..arguments import Commands, add_columns, positive
 from ..exit import NO, OK, complain
 from ..files import (
-    Names,
+    FileLabels,
     add_file_command,
     add_row_group,
     find_files,
@@ -242,7 +242,7 @@ def _dictionary(arguments: argparse.Namespace) -> int:
     if console.is_json:
         console.document([one.to_dict() for one in found])
     elif found:
-        _print_dictionaries(console, found, Names(console, files), without)
+        _print_dictionaries(console, found, FileLabels(console, files), without)
     else:
         complain(f"no dictionary found; pages: {without or 'none'}")
     return OK if found else NO
@@ -262,7 +262,7 @@ def _merged(found: Iterable[_Dictionary]) -> list[_Dictionary]:
 
 
 def _print_dictionaries(
-    console: Console, found: Sequence[_Dictionary], files: Names, without: str
+    console: Console, found: Sequence[_Dictionary], files: FileLabels, without: str
 ) -> None:
     is_each = found[0].file is not None
     has_columns = len({one.column for one in found}) > 1

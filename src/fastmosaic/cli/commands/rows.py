@@ -15,8 +15,8 @@ from pyarrow import types
 from ...convert.inputs import Input, open_input
 from ...query.where import parse
 from ..arguments import (
+    CommandParser,
     Commands,
-    Parser,
     add_columns,
     add_command,
     add_json,
@@ -99,7 +99,7 @@ def add(commands: Commands) -> None:
 
 def _add(
     commands: Commands, name: str, summary: str, description: str, examples: Sequence[str]
-) -> Parser:
+) -> CommandParser:
     parser = add_command(commands, name, summary, description, examples, _LANGUAGE)
     add_paths(parser)
     add_where(parser)

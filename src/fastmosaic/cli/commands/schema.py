@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 
 from ...convert.inputs import Input, open_input
 from ..arguments import Commands, add_columns, add_command, add_json, add_pager, add_paths, whole
-from ..columns import Entry, entries_of, measure
+from ..columns import ListedColumn, entries_of, measure
 from ..exit import NO, OK
 from ..output.aligned import Column
 from ..output.console import Console
@@ -104,13 +104,15 @@ def _run(arguments: argparse.Namespace) -> int:
     return OK if entries else NO
 
 
-def _is_too_long(entries: Sequence[Entry], arguments: argparse.Namespace) -> bool:
+def _is_too_long(entries: Sequence[ListedColumn], arguments: argparse.Namespace) -> bool:
     choices = (arguments.columns, arguments.grep, arguments.sort, arguments.limit)
     is_chosen = any(choice is not None for choice in choices)
     return len(entries) > _MAX_LISTED and not arguments.list and not is_chosen
 
 
-def _chosen(entries: list[Entry], files: Input, arguments: argparse.Namespace) -> list[Entry]:
+def _chosen(
+    entries: list[ListedColumn], files: Input, arguments: argparse.Namespace
+) -> list[ListedColumn]:
     names = files.select(arguments.columns)
     if names is not None:
         wanted = set(names)
@@ -138,8 +140,8 @@ class _Answer:
         self._sort: str | None = arguments.sort
         self._reverse: bool = arguments.reverse
 
-    def listing(self, entries: list[Entry]) -> None:
-        keys: dict[str, Callable[[Entry], Any]] = {
+    def listing(self, entries: list[ListedColumn]) -> None:
+        keys: dict[str, Callable[[ListedColumn], Any]] = {
             "position": lambda entry: entry.position,
             "name": lambda entry: entry.name,
             "size": lambda entry: (-(entry.size or 0), entry.name),
@@ -166,7 +168,7 @@ class _Answer:
         ]
         self._console.table(columns, rows, header=False, footer=self._footer(entries, len(shown)))
 
-    def _remark(self, entry: Entry) -> str:
+    def _remark(self, entry: ListedColumn) -> str:
         num_files = len(self._files.files)
         if entry.is_key:
             return " (partition)"
@@ -174,8 +176,8 @@ class _Answer:
             return ""
         return f" (in {entry.num_files} of {num_files} files)"
 
-    def types(self, entries: Sequence[Entry]) -> None:
-        by_type: dict[str, list[Entry]] = {}
+    def types(self, entries: Sequence[ListedColumn]) -> None:
+        by_type: dict[str, list[ListedColumn]] = {}
         for entry in entries:
             by_type.setdefault(entry.full_type, []).append(entry)
         shown = self._ordered([_Line(name, members) for name, members in by_type.items()])
@@ -199,7 +201,7 @@ class _Answer:
         ]
         self._console.table(columns, rows, footer=self._footer(entries, len(shown), "type"))
 
-    def summary(self, entries: Sequence[Entry]) -> None:
+    def summary(self, entries: Sequence[ListedColumn]) -> None:
         lines = []
         for group in grouped([entry.name for entry in entries]):
             members = [entries[index] for index in group.members]
@@ -262,7 +264,7 @@ class _Answer:
         )
         return text if len(line.members) <= _MAX_EXAMPLES else f"{text}, {dots}"
 
-    def _footer(self, entries: Sequence[Entry], num_shown: int, what: str = "") -> str:
+    def _footer(self, entries: Sequence[ListedColumn], num_shown: int, what: str = "") -> str:
         cell = self._console.cell
         num_files, num_rows = len(self._files.files), self._files.num_rows
         total = self._console.count(len(entries), "column")
@@ -293,7 +295,7 @@ class _Line:
     """Columns that are summarized in one line."""
 
     name: str
-    members: list[Entry]
+    members: list[ListedColumn]
     group: Group | None = None
 
     @property
@@ -314,7 +316,7 @@ class _Line:
         }
 
 
-def _name_of(group: Group, members: Sequence[Entry]) -> str:
+def _name_of(group: Group, members: Sequence[ListedColumn]) -> str:
     if len(members) == 1:
         return members[0].name
     if not group.is_rest:
@@ -322,9 +324,9 @@ def _name_of(group: Group, members: Sequence[Entry]) -> str:
     return f"other {group.pattern}" if group.fixed else "others"
 
 
-def _measures(entries: Sequence[Entry]) -> list[Column]:
+def _measures(entries: Sequence[ListedColumn]) -> list[Column]:
     return [Column.number("columns"), *([Column.number("size")] if _has_sizes(entries) else [])]
 
 
-def _has_sizes(entries: Iterable[Entry]) -> bool:
+def _has_sizes(entries: Iterable[ListedColumn]) -> bool:
     return any(entry.size is not None for entry in entries)

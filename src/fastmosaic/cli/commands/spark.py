@@ -39,9 +39,9 @@ def add(commands: Commands) -> None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one of the jobs as an application of its own, e.g. with spark-submit."""
-    from ..arguments import Parser
+    from ..arguments import CommandParser
 
-    parser = Parser(prog="app.py", description=_DESCRIPTION)
+    parser = CommandParser(prog="app.py", description=_DESCRIPTION)
     add_jobs(parser)
     return reported(run, parser.parse_args(argv))
 

@@ -19,7 +19,7 @@ from ...storage.source import Source
 from ..arguments import Commands
 from ..exit import OK
 from ..files import (
-    Names,
+    FileLabels,
     add_file_command,
     add_row_group,
     find_files,
@@ -79,14 +79,14 @@ def add(commands: Commands) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Summary:
+class _FileSummary:
     """The metadata of a file."""
 
     file: File
     has_frame_checksums: bool
 
     @classmethod
-    def of(cls, file: File) -> _Summary:
+    def of(cls, file: File) -> _FileSummary:
         import zstandard
 
         footer = file.metadata.footer
@@ -158,7 +158,7 @@ def _row_group(metadata: FileMetaData, group: int) -> dict[str, Any]:
 def _meta(arguments: argparse.Namespace) -> int:
     console = Console(arguments)
     files = find_files(arguments)
-    documents = [_Summary.of(file).to_dict() for file in files]
+    documents = [_FileSummary.of(file).to_dict() for file in files]
     total = {
         "files": len(documents),
         "rows": sum(one["rows"] for one in documents),
@@ -169,7 +169,7 @@ def _meta(arguments: argparse.Namespace) -> int:
     elif len(documents) == 1:
         _print_file(console, documents[0])
     else:
-        names = Names(console, files)
+        names = FileLabels(console, files)
         numbers = ("rows", "columns", "row groups", "buckets", "size")
         console.table(
             [*names.head(), *map(Column.number, numbers), "codec", "writer"],

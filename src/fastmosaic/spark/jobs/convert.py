@@ -175,7 +175,7 @@ def convert(
 
 
 @dataclass(frozen=True, slots=True)
-class _Source:
+class _SourceFile:
     listed: Listed
     format: str
 
@@ -186,14 +186,14 @@ class _Source:
 
 @dataclass(frozen=True, slots=True)
 class _Inspected:
-    source: _Source
+    source: _SourceFile
     schema: pa.Schema
     groups: list[int] | None
 
 
 def _sources(
     listed: Sequence[Listed], format: str | None, skips: bool
-) -> tuple[list[_Source], list[Failure]]:
+) -> tuple[list[_SourceFile], list[Failure]]:
     """Return the files of the most common format, and the failures of all others."""
     known = [format or formats.format_of(one.found.name) for one in listed]
     counts = Counter(one for one in known if one is not None)
@@ -206,7 +206,7 @@ def _sources(
     failures = []
     for one, its in zip(listed, known, strict=True):
         if its == common:
-            sources.append(_Source(one, common))
+            sources.append(_SourceFile(one, common))
             continue
         fact = (
             "cannot determine the format from the name" if its is None else f"the format is {its}"
@@ -221,7 +221,7 @@ def _sources(
 
 
 def _inspect(
-    spark: SparkSession, sources: Sequence[_Source], skips: bool
+    spark: SparkSession, sources: Sequence[_SourceFile], skips: bool
 ) -> tuple[list[_Inspected], list[Failure]]:
     """Read schemas and row groups of the files in Spark tasks."""
     count = min(len(sources), _INSPECTIONS_PER_CORE * parallelism(spark))
@@ -250,7 +250,7 @@ def _inspect(
     return inspected, failures
 
 
-def _inspect_files(sources: Sequence[_Source]) -> Result:
+def _inspect_files(sources: Sequence[_SourceFile]) -> Result:
     """Read schemas and row groups of some files. Runs in a task."""
     schemas: dict[pa.Schema, int] = {}
     files: list[tuple[int, list[int] | None, tuple[Any, ...] | None]] = []

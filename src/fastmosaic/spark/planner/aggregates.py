@@ -35,7 +35,7 @@ def answer(
         for planned in files.plan(Query(pa.schema([])))
         for group in planned.groups
     ]
-    found: dict[str, Summary | None] = {}
+    found: dict[str, ColumnSummary | None] = {}
     values = []
     for function, column in aggregates:
         if column is None:
@@ -52,7 +52,7 @@ def answer(
     return values
 
 
-class Summary(NamedTuple):
+class ColumnSummary(NamedTuple):
     """Count and bounds of a column over all row groups."""
 
     num_values: int
@@ -92,7 +92,7 @@ def _has_exact_bounds(type: pa.DataType) -> bool:
 
 def _summarize(
     files: FileSet, field: pa.Field, groups: Sequence[tuple[File, int]]
-) -> Summary | None:
+) -> ColumnSummary | None:
     count = 0
     bounds: list[pa.Scalar] | None = [] if _has_exact_bounds(field.type) else None
     for file, group in groups:
@@ -108,7 +108,7 @@ def _summarize(
                 bounds = None
             else:
                 bounds += [low, high]
-    return Summary(count, bounds)
+    return ColumnSummary(count, bounds)
 
 
 def _known(

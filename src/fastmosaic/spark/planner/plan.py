@@ -14,7 +14,7 @@ from pyarrow import types
 
 from ...dataset.files import File
 from ...dataset.fileset import FileSet
-from ...dataset.tasks import Scan, Split, share_out
+from ...dataset.tasks import Split, SplitScan, share_out
 from ...query.query import Query
 from ...schemas.fit import Fits
 from ...schemas.union import Fixed
@@ -158,7 +158,9 @@ class ScanPlanner:
 class PlannedScan:
     """A scan that tasks can run."""
 
-    def __init__(self, table: str, scan: Scan, splits: Sequence[Split], report: ScanReport) -> None:
+    def __init__(
+        self, table: str, scan: SplitScan, splits: Sequence[Split], report: ScanReport
+    ) -> None:
         self._table = table
         self._scan = scan
         self.splits = splits
