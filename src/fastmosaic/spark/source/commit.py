@@ -251,7 +251,8 @@ class StreamWriteJob:
             staging.abandon()
             return
         entry = f"{log}/{batch}"
-        staging.open(entry).commit()
+        with suppress(FileExistsError):  # an interrupted commit left it; the file is empty
+            staging.open(entry).commit()
         staging.commit([*files, entry])
         for number in committed:
             storage.delete_file(f"{staging.base_dir}/{log}/{number}")
