@@ -32,7 +32,7 @@ format: $(VENV)/ready
 
 # The site, in build/site. The variable silences an announcement of the theme's authors.
 docs: $(VENV)/ready
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
 
 # Writes docs/benchmarks.md, docs/datasets.md and docs/spark-benchmarks.md; takes three quarters of an
 # hour. `make bench ARGS=--quick` takes five minutes and writes nothing.

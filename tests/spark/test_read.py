@@ -461,7 +461,7 @@ def test_tasks_read_no_footer(spark: SparkSession, tmp_path: Path) -> None:
         file.seek(-32, os.SEEK_END)
         file.write(bytes(32))
     assert df.filter("id > 60").agg(F.sum("id")).collect()[0][0] == sum(range(61, 100))
-    with pytest.raises(fm.CorruptFileError):
+    with pytest.raises(fm.CorruptFileError, match="not a Mosaic file"):
         read(spark, path)
 
 

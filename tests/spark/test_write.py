@@ -380,7 +380,8 @@ def test_tasks_that_are_repeated_leave_no_row_twice(spark, tmp_path, how, stagin
         df = spark.range(0, 100, 1, 2).mapInArrow(failing(2, how), "id long")
         write(df, path, **options)
         df = spark.range(0, 100, 1, 2).mapInArrow(failing(3, how), "id long")
-        with pytest.raises((PySparkException, Py4JJavaError)):
+        reason = "on purpose" if how == "raise" else "Python worker exited unexpectedly"
+        with pytest.raises((PySparkException, Py4JJavaError), match=reason):
             write(df, path, mode="overwrite", **options)
     finally:
         spark.conf.unset(rows)
