@@ -169,7 +169,7 @@ def test_a_checksum_finds_every_flipped_bit_of_the_content():
         except CorruptFileError:
             found += 1
         block[bit >> 3] ^= 1 << (bit & 7)
-    assert found >= 8 * len(block) - 2
+    assert found >= 8 * len(block) - 3  # two bits with libzstd 1.5.7, three with 1.5.5
 
 
 @pytest.mark.parametrize("size", [2 << 20, MAX_BLOCK_BYTES, 2**32 - 1])
