@@ -32,7 +32,19 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True)
-class ConvertReport:
+class _JobReport:
+    """What the reports of all jobs have in common."""
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def lines(self) -> list[str]:
+        """Return the report as lines of text."""
+        return str(self).splitlines()
+
+
+@dataclass(frozen=True, slots=True)
+class ConvertReport(_JobReport):
     """The result of `fastmosaic.spark.convert`."""
 
     rows: int
@@ -44,13 +56,6 @@ class ConvertReport:
     resumed: int  # work items that an earlier run had finished
     failures: tuple[Failure, ...]  # files that were skipped
 
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
-
-    def lines(self) -> list[str]:
-        """Return the report as lines of text."""
-        return str(self).splitlines()
-
     def __str__(self) -> str:
         return (
             f"converted {_count(self.rows, 'row')}, {_count(self.files_in, 'file')} to "
@@ -60,7 +65,7 @@ class ConvertReport:
 
 
 @dataclass(frozen=True, slots=True)
-class CompactReport:
+class CompactReport(_JobReport):
     """The result of `fastmosaic.spark.compact`."""
 
     rows: int  # that were rewritten
@@ -71,13 +76,6 @@ class CompactReport:
     bytes_out: int
     seconds: float
     resumed: int  # work items that an earlier run had finished
-
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
-
-    def lines(self) -> list[str]:
-        """Return the report as lines of text."""
-        return str(self).splitlines()
 
     def __str__(self) -> str:
         return (
@@ -103,7 +101,7 @@ class VerifiedFile:
 
 
 @dataclass(frozen=True, slots=True)
-class DatasetVerifyReport:
+class DatasetVerifyReport(_JobReport):
     """The result of `fastmosaic.spark.verify`."""
 
     files: tuple[VerifiedFile, ...]
@@ -139,10 +137,6 @@ class DatasetVerifyReport:
             "files": files,
         }
 
-    def lines(self) -> list[str]:
-        """Return the report as lines of text."""
-        return str(self).splitlines()
-
     def __str__(self) -> str:
         return (
             f"checked {_count(len(self.files), 'file')}, {_count(self.rows, 'row')}, "
@@ -152,7 +146,7 @@ class DatasetVerifyReport:
 
 
 @dataclass(frozen=True, slots=True)
-class ProfileReport:
+class ProfileReport(_JobReport):
     """The result of `fastmosaic.spark.profile`."""
 
     columns: tuple[ColumnProfile, ...]
@@ -172,9 +166,6 @@ class ProfileReport:
         names = [field.name for field in fields(ColumnProfile)]
         rows = [tuple(getattr(column, name) for name in names) for column in self.columns]
         return spark.createDataFrame(rows, schema)
-
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
 
     def lines(self) -> list[str]:
         """Return the report as lines of text."""
