@@ -14,18 +14,19 @@ PACKAGE = Path(fastmosaic.__file__).parent
 ROOMS = {
     "version": "",
     "errors": "",
+    "memory": "errors",
     "threads": "",
-    "format": "errors",
+    "format": "errors memory",
     "storage": "errors threads",
     "schemas": "errors format",
-    "query": "errors format schemas",
-    "file": "version errors threads format storage schemas query",
-    "dataset": "errors threads format storage schemas query file",
-    "convert": "errors threads format storage schemas query file dataset",
-    "interop": "errors format schemas query file dataset",
-    "spark": "errors threads format storage schemas query file dataset convert",
-    "cli": "version errors format storage schemas query file dataset convert spark",
-    "api": "format file dataset",
+    "query": "errors memory format schemas",
+    "file": "version errors memory threads format storage schemas query",
+    "dataset": "errors memory threads format storage schemas query file",
+    "convert": "errors memory threads format storage schemas query file dataset",
+    "interop": "errors memory format schemas query file dataset",
+    "spark": "errors memory threads format storage schemas query file dataset convert",
+    "cli": "version errors memory format storage schemas query file dataset convert spark",
+    "api": "memory format file dataset",
 }
 # The public faces and the entry points of the package, which may import any room.
 FACES = {"__init__.py", "__main__.py", "array_block.py", "spark/app.py"}

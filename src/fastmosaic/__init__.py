@@ -6,6 +6,7 @@ from .api import read_metadata, read_schema, read_table, write_table
 from .errors import (
     ColumnNotFoundError,
     CorruptFileError,
+    MemoryLimitError,
     MosaicError,
     SchemaMismatchError,
     UnsupportedError,
@@ -19,7 +20,8 @@ if typing.TYPE_CHECKING:
     from .dataset.arrow import MosaicDataset
     from .dataset.open_files import WrittenFile
     from .dataset.write import WriteProgress, WriteReport, write_dataset
-    from .file.verify import Problem, VerifyReport, verify
+    from .file.verify import VerifyReport, verify
+    from .file.verify_bucket import Problem
     from .interop.pandas import read_pandas, write_pandas
     from .interop.polars import scan_polars
 
@@ -29,6 +31,7 @@ __all__ = [
     "ColumnStatistics",
     "CorruptFileError",
     "FileMetaData",
+    "MemoryLimitError",
     "MosaicDataset",
     "MosaicError",
     "MosaicFile",
@@ -57,7 +60,7 @@ __all__ = [
 # pyarrow.dataset, which the first of these needs, ten times as long as all the rest.
 _ON_USE = {
     "MosaicDataset": "dataset.arrow",
-    "Problem": "file.verify",
+    "Problem": "file.verify_bucket",
     "VerifyReport": "file.verify",
     "WriteProgress": "dataset.write",
     "WriteReport": "dataset.write",

@@ -13,6 +13,7 @@ from .file.options import WriteOptions, accepts_options, check_names
 from .file.reader import MosaicFile, Readable
 from .file.writer import MosaicWriter, Writable
 from .format.metadata import FileMetaData
+from .memory import MemoryLimit
 
 if TYPE_CHECKING:
     from .dataset.fileset import Partitioning
@@ -29,11 +30,14 @@ def read_table(
     unify: bool = True,
     filesystem: object = None,
     use_threads: bool = True,
+    memory_limit: MemoryLimit = None,
+    strict: bool = True,
 ) -> pa.Table:
     """Read a Mosaic file, or many (a directory, a glob or a list of paths), into a table.
 
     See `MosaicFile.read` for `columns`, `filters` and `row_groups`, which requires a single file,
-    and `MosaicDataset` for `schema`, `partitioning` and `unify`, which concern many files.
+    `MosaicFile` for `memory_limit` and `strict`, and `MosaicDataset` for `schema`, `partitioning`
+    and `unify`, which concern many files.
 
     >>> import pyarrow as pa, fastmosaic as fm
     >>> sink = pa.BufferOutputStream()
@@ -46,7 +50,9 @@ def read_table(
 
     if schema is None and not is_many(source, filesystem):
         try:
-            file = MosaicFile(source, filesystem=filesystem)
+            file = MosaicFile(
+                source, filesystem=filesystem, memory_limit=memory_limit, strict=strict
+            )
         except IsADirectoryError:
             pass
         else:
@@ -59,7 +65,13 @@ def read_table(
     from .dataset.fileset import FileSet
 
     files = FileSet(
-        source, filesystem=filesystem, schema=schema, partitioning=partitioning, unify=unify
+        source,
+        filesystem=filesystem,
+        schema=schema,
+        partitioning=partitioning,
+        unify=unify,
+        memory_limit=memory_limit,
+        strict=strict,
     )
     return files.read(columns, filters, use_threads)
 

@@ -4,7 +4,8 @@ MosaicError
 ├── CorruptFileError      the bytes violate the format                   also ValueError
 ├── UnsupportedError      valid, but newer or wider than this package    also NotImplementedError
 ├── ColumnNotFoundError   there is no column with the requested name     also KeyError
-└── SchemaMismatchError   schemas that are incompatible with each other  also ValueError
+├── SchemaMismatchError   schemas that are incompatible with each other  also ValueError
+└── MemoryLimitError      the result would exceed the memory limit       also MemoryError
 
 Failures of a disk or a network stay the operating system's own exceptions. Invalid arguments raise
 `ValueError` or `TypeError`.
@@ -19,6 +20,7 @@ from typing import Self, TypedDict, Unpack
 __all__ = [
     "ColumnNotFoundError",
     "CorruptFileError",
+    "MemoryLimitError",
     "MosaicError",
     "SchemaMismatchError",
     "UnsupportedError",
@@ -232,3 +234,29 @@ def _num_alike(one: str, other: str) -> int:
 
 class SchemaMismatchError(MosaicError, ValueError):
     """Schemas are incompatible: of a batch and its writer, or of the files of a dataset."""
+
+
+class MemoryLimitError(MosaicError, MemoryError):
+    """The result of a call would take more memory than the caller allows.
+
+    Attributes
+    ----------
+    size : int
+        Bytes that the result would take, at least.
+    limit : int
+        Bytes that it may take.
+    """
+
+    size = 0
+    limit = 0
+
+    @classmethod
+    def for_result(cls, size: int, limit: int) -> MemoryLimitError:
+        """Create the error for a result of at least `size` bytes."""
+        error = cls(
+            f"the result would take at least {size:,} bytes of memory, but the limit is {limit:,}; "
+            "read fewer columns or rows, read in batches with iter_batches, or raise the limit with "
+            "memory_limit= (--memory-limit for commands) or FASTMOSAIC_MEMORY_LIMIT"
+        )
+        error.size, error.limit = size, limit
+        return error

@@ -44,9 +44,9 @@ def reads(monkeypatch):
     original = one_file.Scanner
 
     class Recording(original):
-        def read(self, positions, schema, groups, use_threads):
+        def read(self, positions, schema, groups, use_threads, *others):
             found.extend((column, group) for column in schema.names for group in groups)
-            return super().read(positions, schema, groups, use_threads)
+            return super().read(positions, schema, groups, use_threads, *others)
 
     monkeypatch.setattr(one_file, "Scanner", Recording)
     return found

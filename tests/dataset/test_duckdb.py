@@ -102,10 +102,10 @@ def reads(monkeypatch):
     original = one_file.Scanner
 
     class Recording(original):
-        def read(self, positions, schema, groups, use_threads):
-            name = self._source.name.rpartition("/")[2]
+        def read(self, positions, schema, groups, use_threads, *others):
+            name = self._name.rpartition("/")[2]
             found.extend((name, column, group) for column in schema.names for group in groups)
-            return super().read(positions, schema, groups, use_threads)
+            return super().read(positions, schema, groups, use_threads, *others)
 
     monkeypatch.setattr(one_file, "Scanner", Recording)
     return found

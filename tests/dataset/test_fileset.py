@@ -64,10 +64,10 @@ def scanned(monkeypatch):
     original = one_file.Scanner
 
     class Recording(original):
-        def read(self, positions, schema, groups, use_threads):
-            name = os.path.basename(self._source.name)
+        def read(self, positions, schema, groups, use_threads, *others):
+            name = os.path.basename(self._name)
             reads.extend((name, column, group) for column in schema.names for group in groups)
-            return super().read(positions, schema, groups, use_threads)
+            return super().read(positions, schema, groups, use_threads, *others)
 
     monkeypatch.setattr(one_file, "Scanner", Recording)
     return reads
@@ -558,9 +558,9 @@ def test_projection_reads_nothing_else(tmp_path, scanned, monkeypatch):
     pages = []
     each = bucket.decompress_each
 
-    def counted(data, frames, sizes):
+    def counted(data, frames, sizes, check):
         pages.extend(range(len(sizes) // 8))
-        return each(data, frames, sizes)
+        return each(data, frames, sizes, check)
 
     monkeypatch.setattr(bucket, "decompress_each", counted)
     values = pa.array(range(3000), pa.int64())
@@ -1193,9 +1193,9 @@ def test_head_with_a_filter_honours_use_threads(tmp_path, monkeypatch, use_threa
     original = one_file.Scanner
 
     class Recording(original):
-        def read(self, positions, schema, groups, use_threads):
+        def read(self, positions, schema, groups, use_threads, *others):
             asked.append(use_threads)
-            return super().read(positions, schema, groups, use_threads)
+            return super().read(positions, schema, groups, use_threads, *others)
 
     monkeypatch.setattr(one_file, "Scanner", Recording)
     dataset = MosaicDataset(tmp_path)

@@ -25,7 +25,13 @@ def encoded(table):
     kinds = bytes(ColumnType.from_arrow(field).kind for field in table.schema)
     count = table.num_columns
     return encode(
-        list(map(ArrowColumns, table.to_batches())), range(count), kinds, bytes(count), 0, 0
+        list(map(ArrowColumns, table.to_batches())),
+        range(count),
+        kinds,
+        bytes(getattr(field.type, "precision", 0) for field in table.schema),
+        bytes(count),
+        0,
+        0,
     )
 
 

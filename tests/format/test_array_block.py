@@ -20,9 +20,10 @@ from hypothesis import given, strategies as st
 from reference import sized
 
 import fastmosaic as fm
-from fastmosaic import CorruptFileError, UnsupportedError
+from fastmosaic import CorruptFileError, MemoryLimitError, UnsupportedError
 from fastmosaic.format import array_block
 from fastmosaic.format._crc import crc32c
+from fastmosaic.memory import Memory
 
 VECTORS = json.loads((Path(__file__).parents[1] / "golden" / "kudu_vectors.json").read_text())
 
@@ -149,8 +150,27 @@ def as_cells(lists, arrow):
     return [values[offsets[i] : offsets[i + 1]] if here else None for i, here in enumerate(present)]
 
 
-def limit(arrow):
-    return 10**arrow.precision - 1
+DAY = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
+
+
+def limits(arrow):
+    """Return the lowest and the highest value of a decimal or time."""
+    if pa.types.is_time(arrow):
+        return 0, DAY[arrow.unit] - 1
+    return 1 - 10**arrow.precision, 10**arrow.precision - 1
+
+
+def is_limited(arrow):
+    return pa.types.is_decimal(arrow) or pa.types.is_time(arrow)
+
+
+def is_within(cells, arrow):
+    """Whether all elements are in the range of their type."""
+    if not is_limited(arrow):
+        return True
+    low, high = limits(arrow)
+    numbers = (int.from_bytes(e, "little", signed=True) for c in cells for e in c or [] if e)
+    return all(low <= number <= high for number in numbers)
 
 
 @st.composite
@@ -170,8 +190,8 @@ def elements(draw, arrow, rng):
             return "".join(rng.choices("aé漢😀", k=rng.randrange(6))).encode()
         if form == "binary":
             return rng.randbytes(rng.choice([0, 1, 3, 20, 300]))
-        if pa.types.is_decimal(arrow):
-            number = rng.randint(-limit(arrow), limit(arrow))
+        if is_limited(arrow):
+            number = rng.choice([rng.randint(*limits(arrow)), *limits(arrow)])
             return number.to_bytes(form, "little", signed=True)
         return rng.randbytes(form)
 
@@ -273,15 +293,27 @@ def test_block_vector(vector):
     cells, ordinal = vector_cells(vector), vector["first_ordinal"]
     lists = as_lists(cells, arrow)
     bits = array_block.element_bits(arrow)
-    checked = array_block.encode_lists(lists, bits, ordinal=ordinal)
-    block = array_block.encode_lists(lists, bits, ordinal=ordinal, checksum=False)
+    sound = is_within(cells, arrow)
+    if sound:
+        checked = array_block.encode_lists(lists, bits, ordinal=ordinal)
+        block = array_block.encode_lists(lists, bits, ordinal=ordinal, checksum=False)
+    else:  # numbers that a decimal cannot have
+        with pytest.raises(ValueError, match="more digits than its type"):
+            array_block.encode(lists)
+        block = oracle.encode(cells, FORMS[arrow])
+        checked = oracle.with_checksum(block)
+        for data, checksum in ((checked, True), (block, False)):
+            with pytest.raises(CorruptFileError, match="more digits than its type"):
+                array_block.decode(data, arrow, checksum=checksum)
     assert is_given(block, vector)
     assert checked == block + bytes.fromhex(vector["checksum_hex"])
-    if ordinal == 0:
+    if ordinal == 0 and sound:
         assert array_block.encode(lists) == checked
         assert array_block.encode(lists, checksum=False) == block
-    assert as_cells(array_block.decode(checked, arrow), arrow) == cells
-    assert as_cells(array_block.decode(block, arrow, checksum=False), arrow) == cells
+    decoded = array_block.decode(checked, arrow, strict=sound)
+    assert as_cells(decoded, arrow) == cells
+    decoded = array_block.decode(block, arrow, checksum=False, strict=sound)
+    assert as_cells(decoded, arrow) == cells
 
 
 @vectors("blocks_other_encodings")
@@ -505,15 +537,16 @@ def test_decimals_may_be_wider_than_kudu_has_them():
     lists = pa.array([[Decimal(1), Decimal(-1), None]], pa.list_(pa.decimal128(4, 0)))
     assert len(array_block.encode(lists)) == len(array_block.encode_lists(lists, 64)) - 8
     block = array_block.encode_lists(lists, 64)
-    assert array_block.decode_lists(block, lists.type, 64).equals(lists)
+    assert array_block.decode_lists(block, lists.type, 64, memory=Memory()).equals(lists)
 
 
 def test_number_of_rows_can_be_demanded():
     lists = pa.array([[1], [2]], pa.list_(pa.field("element", pa.int32(), nullable=False)))
     block = array_block.encode(lists)
-    assert array_block.decode_lists(block, lists.type, 32, num_rows=2).equals(lists)
+    decoded = array_block.decode_lists(block, lists.type, 32, num_rows=2, memory=Memory())
+    assert decoded.equals(lists)
     with pytest.raises(CorruptFileError, match="2 arrays, but there are 3 rows"):
-        array_block.decode_lists(block, lists.type, 32, num_rows=3)
+        array_block.decode_lists(block, lists.type, 32, num_rows=3, memory=Memory())
 
 
 @pytest.mark.parametrize("form", [bytes, bytearray, memoryview, pa.py_buffer])
@@ -578,6 +611,52 @@ def test_decimal_beyond_its_digits_is_refused():
         values = pa.Array.from_buffers(pa.decimal128(9, 0), 1, [None, pa.py_buffer(raw)])
         with pytest.raises(ValueError, match="more digits than its type"):
             array_block.encode(pa.ListArray.from_arrays([0, 1], values))
+
+
+OUTSIDE = r"more digits than its type|not less than 24 hours"
+
+
+@pytest.mark.parametrize("arrow", list(filter(is_limited, FORMS)), ids=str)
+def test_values_outside_the_range_of_their_type(arrow):
+    form = FORMS[arrow]
+    for number in (limits(arrow)[0] - 1, limits(arrow)[1] + 1):
+        if number.bit_length() >= 8 * form:
+            continue
+        cells = [[number.to_bytes(form, "little", signed=True), None], None]
+        block = oracle.with_checksum(oracle.encode(cells, form))
+        with pytest.raises(ValueError, match=OUTSIDE):
+            array_block.encode(as_lists(cells, arrow))
+        with pytest.raises(CorruptFileError, match=OUTSIDE):
+            array_block.decode(block, arrow)
+        lenient = array_block.decode(block, arrow, strict=False)
+        assert as_cells(lenient, arrow) == cells
+        with pytest.raises(pa.ArrowInvalid):
+            lenient.validate(full=True)
+        # Under a null it does not count.
+        hiding = as_lists([None, [None]], arrow, cells[0])
+        assert array_block.decode(array_block.encode(hiding), arrow).to_pylist() == [None, [None]]
+
+
+def check_lists(block, arrow, num_rows, nullable=True):
+    """Check a block as the elements of a column of array data blocks."""
+    bits = array_block.element_bits(arrow)
+    return array_block.check_lists(block, arrow, bits, num_rows=num_rows, nullable=nullable)
+
+
+@every_type
+@given(data=st.data())
+def test_checking_a_block_counts_its_null_lists(arrow, data):
+    cells = data.draw(cells_of(arrow))
+    block = oracle.with_checksum(oracle.encode(cells, FORMS[arrow]))
+    assert check_lists(block, arrow, len(cells)) == cells.count(None)
+    with pytest.raises(CorruptFileError, match=f"but there are {len(cells) + 1} rows"):
+        check_lists(block, arrow, len(cells) + 1)
+    nulls = [e for cell in cells for e in cell or []].count(None)
+    if nulls:
+        with pytest.raises(CorruptFileError, match=f"there are {nulls} null elements"):
+            check_lists(block, arrow, len(cells), nullable=False)
+    else:
+        assert check_lists(block, arrow, len(cells), nullable=False) == cells.count(None)
 
 
 @pytest.mark.parametrize("text", [b"\xff", b"a\xc3", b"\xed\xa0\x80"])
@@ -686,11 +765,21 @@ def test_every_other_byte_is_read_as_by_the_oracle(arrow):
                 cells = oracle.decode(damaged, FORMS[arrow])
             except ValueError:
                 cells = None
-            if cells is None or (arrow == pa.string() and not is_utf8(cells)):
-                with pytest.raises(CorruptFileError, match="array data block of"):
-                    array_block.decode(damaged, arrow, checksum=False)
+            checked = oracle.with_checksum(damaged)
+            sound = cells is not None and is_within(cells, arrow)
+            if not sound or (arrow == pa.string() and not is_utf8(cells)):
+                with pytest.raises(CorruptFileError, match="array data block of") as caught:
+                    array_block.decode(checked, arrow)
+                with pytest.raises(CorruptFileError, match="array data block of") as other:
+                    check_lists(checked, arrow, len(cells or DAMAGED[arrow]))
+                if cells is not None:
+                    assert str(other.value) == str(caught.value)
             else:
                 decoded = array_block.decode(damaged, arrow, checksum=False)
+                assert as_cells(decoded, arrow) == cells
+                assert check_lists(checked, arrow, len(cells)) == cells.count(None)
+            if cells is not None and not sound:
+                decoded = array_block.decode(damaged, arrow, checksum=False, strict=False)
                 assert as_cells(decoded, arrow) == cells
 
 
@@ -767,12 +856,12 @@ LIMITED = """
 import resource, sys
 resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))
 import pyarrow as pa
-from fastmosaic import CorruptFileError, UnsupportedError, array_block
+from fastmosaic import CorruptFileError, MemoryLimitError, UnsupportedError, array_block
 block = bytes.fromhex(sys.argv[1])
 for arrow in (pa.int8(), pa.int64(), pa.bool_(), pa.string(), pa.decimal256(38, 0)):
     try:
         array_block.decode(block, arrow, checksum=False)
-    except (CorruptFileError, UnsupportedError) as error:
+    except (CorruptFileError, UnsupportedError, MemoryLimitError) as error:
         assert len(str(error)) < 300
     else:
         assert arrow == pa.bool_(), arrow
@@ -781,7 +870,7 @@ for width in (1, 16, 64):
         for runs in (b"", bytes.fromhex("feffffff07") + bytes(8), block):
             try:
                 array_block.rle_decode(runs, width, count)
-            except (CorruptFileError, UnsupportedError) as error:
+            except (CorruptFileError, UnsupportedError, MemoryLimitError) as error:
                 assert len(str(error)) < 300
             else:
                 raise AssertionError((width, count))
@@ -810,9 +899,39 @@ def test_many_nulls_are_no_bomb():
         assert decoded.values.null_count == sum(len(cell or []) for cell in cells)
 
 
-def test_what_would_not_be_read_is_not_written(monkeypatch):
-    monkeypatch.setattr(array_block, "MAX_BLOCK_BYTES", 1 << 20)
-    lists = pa.array([None] * 300_000, pa.list_(pa.int8()))
-    with pytest.raises(UnsupportedError, match="encode fewer arrays at a time"):
-        array_block.encode(lists)
-    assert array_block.decode(array_block.encode(lists[:200_000]), pa.int8()).null_count == 200_000
+@every_type
+def test_memory_is_limited_before_it_is_taken(arrow):
+    cells = [[None] * 6_000] * 5
+    block = oracle.with_checksum(oracle.encode(cells, FORMS[arrow]))
+    # The bitmap of the elements, and their values or offsets.
+    least = 5 * 6_000 * (1 + (32 if FORMS[arrow] == "binary" else arrow.bit_width)) // 8
+    before = pa.total_allocated_bytes()
+    with pytest.raises(MemoryLimitError, match=f"but the limit is {least:,}") as caught:
+        array_block.decode(block, arrow, memory_limit=least)
+    assert pa.total_allocated_bytes() <= before
+    assert least < caught.value.size < least + 1000
+    decoded = array_block.decode(block, arrow, memory_limit=caught.value.size)
+    assert decoded.values.null_count == 5 * 6_000
+
+
+@given(st.data())
+def test_memory_taken_is_that_of_the_lists(data):
+    arrow = data.draw(st.sampled_from([t for t in FORMS if "view" not in str(t)]))
+    cells = data.draw(cells_of(arrow))
+    memory = Memory()
+    block = oracle.with_checksum(oracle.encode(cells, FORMS[arrow]))
+    lists = array_block.decode_lists(
+        block, pa.list_(arrow), array_block.element_bits(arrow), memory=memory
+    )
+    # Strings with 64 bits of offset are made of others after decoding.
+    if arrow not in (pa.large_string(), pa.large_binary()):
+        assert lists.nbytes - 16 <= memory.taken
+
+
+def test_runs_are_limited_too():
+    runs = array_block.rle_encode([1] * 1000, 1)
+    assert array_block.rle_decode(runs, 1, 1000, memory_limit="16k") == [1] * 1000
+    with pytest.raises(MemoryLimitError, match="at least 16,000 bytes"):
+        array_block.rle_decode(runs, 1, 1000, memory_limit=15_999)
+    with pytest.raises(CorruptFileError, match="runs"):
+        array_block.rle_decode(runs, 1, 1001, memory_limit=15_999)

@@ -19,6 +19,7 @@ import fastmosaic as fm
 from fastmosaic.format._decode import Pages
 from fastmosaic.format._encode import ArrowColumns, encode
 from fastmosaic.format.types import ColumnType, Kind
+from fastmosaic.memory import Memory
 
 REFUSED = (fm.CorruptFileError, fm.UnsupportedError)
 
@@ -112,7 +113,7 @@ def test_kernels_keep_blocks_and_values_apart():
     columns = ArrowColumns(
         pa.record_batch({"x": pa.array([1], pa.int32()), "y": pa.array([7], pa.int8())})
     )
-    encoded = encode([columns], [0, 1], kinds, bytes(2), 0, 0)
+    encoded = encode([columns], [0, 1], kinds, bytes(2), bytes(2), 0, 0)
     assert encoded.page(0) is None
     encoded.put_block(0, b"block")
     assert bytes(encoded.page(0)) == bytes([reference.PLAIN, 0, 5]) + b"block"
@@ -122,15 +123,23 @@ def test_kernels_keep_blocks_and_values_apart():
     with pytest.raises(IndexError):
         encoded.put_block(2, b"block")
 
-    pages = Pages.from_monolithic(encoded.monolithic(b""), 0, kinds, [9, 1], 2)
+    pages = Pages.from_monolithic(encoded.monolithic(b""), 0, kinds, bytes(2), [9, 1], 2, True)
     assert (bytes(pages.block(0)), pages.num_rows(0)) == (b"block", 9)
-    assert pages.decode([1], [pa.int8()])[0].to_pylist() == [7]
+    assert pages.decode([1], [pa.int8()], [1], Memory())[0].to_pylist() == [7]
     with pytest.raises(ValueError, match="column 1 has no array data block"):
         pages.block(1)
-    with pytest.raises(ValueError, match="column 0 is an array data block"):
-        pages.decode([0], [pa.int32()])
-    with pytest.raises(ValueError, match="kind 10"):
-        encode([columns], [0], bytes([Kind.NESTED]), b"\0", 0, 0)
+    for ask in (
+        lambda: pages.decode([0], [pa.int32()], [9], Memory()),
+        lambda: pages.decode_lists(0, 9, Memory()),
+        lambda: pages.measure([0], [9]),
+        lambda: pages.check(0, 9),
+        lambda: pages.skip(0, 9),
+        lambda: pages.skip_lists(0, 9),
+    ):
+        with pytest.raises(ValueError, match="column 0 is an array data block"):
+            ask()
+    with pytest.raises(ValueError, match=f"kind {Kind.NESTED:d}"):
+        encode([columns], [0], bytes([Kind.NESTED]), b"\0", b"\0", 0, 0)
 
 
 # Both layouts
@@ -436,7 +445,10 @@ def test_a_changed_block_with_a_right_checksum_is_what_the_oracle_reads(
 def nulls_block(num_rows: int) -> bytes:
     """A few bytes encode lists with 65,535 nulls each."""
     count = 65_535 * num_rows
-    sections = (uv(2 * count) + b"\0", uv(2 * num_rows) + b"\xff\xff", uv(2 * num_rows) + b"\1")
+    most = 2**30 - 1  # values of one run
+    steps = [most] * (count // most) + [count % most]
+    nulls = b"".join(uv(2 * step) + b"\0" for step in steps)
+    sections = (nulls, uv(2 * num_rows) + b"\xff\xff", uv(2 * num_rows) + b"\1")
     block = uv(count) + uv(num_rows) + b"".join(map(sized, sections)) + bytes(8)
     return array_reference.with_checksum(block)
 
@@ -446,11 +458,21 @@ def test_blocks_of_nulls_are_read():
     assert [len(x) for x in fm.read_table(data)["x"].to_pylist()] == [65_535] * 3
 
 
-@pytest.mark.parametrize("num_rows", [4_000, 16_000])
-def test_a_few_bytes_do_not_ask_for_all_memory(num_rows):
-    """A billion elements of four bytes, which exceed Arrow's offsets."""
-    with pytest.raises(REFUSED, match=r"arrays would expand to|more than the limit|Arrow's lists"):
-        fm.read_table(forged(sized(nulls_block(num_rows)), num_rows))
+def test_a_few_bytes_do_not_ask_for_all_memory():
+    """Each list takes 256 KiB, and its nulls 8 KiB."""
+    data = forged(sized(nulls_block(1000)), 1000)
+    before = pa.total_allocated_bytes()
+    with pytest.raises(fm.MemoryLimitError, match="but the limit is 268,435,456") as caught:
+        fm.read_table(data, memory_limit="256m")
+    assert pa.total_allocated_bytes() <= before
+    assert caught.value.size > 1000 * 65_535 * 4
+    assert fm.read_table(data, memory_limit="300m").num_rows == 1000
+
+
+def test_more_elements_than_arrow_has_offsets_for():
+    num_rows = 2**31 // 65_535 + 1
+    with pytest.raises(REFUSED, match="Arrow's lists and strings are limited to 2147483647"):
+        fm.read_table(forged(sized(nulls_block(num_rows)), num_rows), memory_limit="100t")
 
 
 def test_many_columns_of_a_few_bytes_do_not_ask_for_all_memory():
@@ -467,10 +489,10 @@ def test_many_columns_of_a_few_bytes_do_not_ask_for_all_memory():
     footer = reference.FOOTER.pack(len(data), len(bucket), 1, 1, 0, 0x81, 0x0100, b"MOSA")
     data += index + footer
     before = pa.total_allocated_bytes()
-    with pytest.raises(fm.CorruptFileError, match="arrays would expand to"):
-        fm.read_table(data)
-    assert pa.total_allocated_bytes() == before
-    assert fm.read_table(data, columns=["c3"]).num_rows == num_rows
+    with pytest.raises(fm.MemoryLimitError, match="but the limit is 268,435,456"):
+        fm.read_table(data, memory_limit="256m")
+    assert pa.total_allocated_bytes() <= before
+    assert fm.read_table(data, columns=["c3"], memory_limit="256m").num_rows == num_rows
 
 
 def test_null_columns_share_their_memory():

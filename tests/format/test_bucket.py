@@ -5,6 +5,7 @@ import struct
 import pyarrow as pa
 import pytest
 import reference
+import zstandard
 from hypothesis import given, strategies as st
 from reference import sized, uv
 from strategies import tables
@@ -14,9 +15,11 @@ from fastmosaic.format import bucket
 from fastmosaic.format._decode import Batch
 from fastmosaic.format._encode import ArrowColumns, encode
 from fastmosaic.format.bucket import Directory
+from fastmosaic.format.columns import ColumnDecoder
 from fastmosaic.format.nested import BucketColumns, flatten
 from fastmosaic.format.schema import SchemaBlock
 from fastmosaic.format.types import ColumnType
+from fastmosaic.memory import Memory
 
 LEVEL = 1
 
@@ -43,7 +46,8 @@ def encoded(table):
                 arrays.append(child)
         batches.append(arrays)
     flat = range(columns.num_flat)
-    return encode(batches, flat, columns.kinds, bytes([1] * len(flat)), 255, 32768)
+    flags = bytes([1] * len(flat))
+    return encode(batches, flat, columns.kinds, columns.digits, flags, 255, 32768)
 
 
 def oracle_pages(table):
@@ -75,7 +79,8 @@ def open_paged(data, columns, num_rows, wanted):
     starts, ends = directory.offsets[:-1], directory.offsets[1:]
     stored = [flat for flat in bucket.flat_of(columns, wanted) if starts[flat] < ends[flat]]
     edges = [edge for flat in stored for edge in (starts[flat], ends[flat])]
-    slots = dict(zip(stored, bucket.decode_slots(buffer, spans(*edges)), strict=True))
+    pages = bucket.decode_slots(buffer, spans(*edges), columns, stored, directory.rows)
+    slots = dict(zip(stored, pages, strict=True))
     flats = range(columns.num_flat)
     return bucket.open_slots(list(map(slots.get, flats)), columns, flats, directory.rows)
 
@@ -83,7 +88,8 @@ def open_paged(data, columns, num_rows, wanted):
 def decoded(pages, columns, wanted, num_rows):
     batch = Batch(len(wanted))
     numbers = bucket.flat_of(columns, wanted)
-    bucket.decode(pages, numbers, columns, wanted, batch, range(len(wanted)))
+    decoder = ColumnDecoder(pages, numbers, columns, wanted)
+    decoder.decode(num_rows, batch, range(len(wanted)), Memory())
     types = [columns.node(index).type.arrow for index in wanted]
     return batch.finish(num_rows, pa.schema([("", arrow) for arrow in types])).columns
 
@@ -222,13 +228,13 @@ def test_the_number_of_columns_in_a_bucket_is_the_schemas():
 def test_a_broken_slot_is_corrupt(slot, message):
     data = pa.py_buffer(b"abc" + slot + b"after.")
     with pytest.raises(CorruptFileError, match=message):
-        bucket.decode_slots(data, spans(3, 3 + len(slot)))
+        bucket.decode_slots(data, spans(3, 3 + len(slot)), FLAT, [1], [9, 9])
 
 
 @pytest.mark.parametrize("span", [(-1, 2), (2, 1), (0, 4)])
 def test_a_slot_outside_of_the_bucket_is_corrupt(span):
     with pytest.raises(CorruptFileError, match=r"slot -?\d\.\.\d of 3 bytes"):
-        bucket.decode_slots(pa.py_buffer(b"abc"), spans(*span))
+        bucket.decode_slots(pa.py_buffer(b"abc"), spans(*span), FLAT, [1], [9, 9])
 
 
 def test_faults_name_their_column():
@@ -240,11 +246,77 @@ def test_faults_name_their_column():
     assert decoded(opened, FLAT, [0], 2)[0].null_count == 2
 
 
-def test_a_column_beyond_arrows_offsets_is_unsupported():
+def test_a_column_beyond_arrows_offsets_is_decoded_in_portions():
     opened = bucket.open_slots(
         [None, b"\1\0" + sized(b"x" * (1 << 20))], FLAT, range(FLAT.num_flat), [2048, 2048]
     )
-    with pytest.raises(
-        UnsupportedError, match="exceeds 2 GiB in one row group, the limit of Arrow"
+    decoder = ColumnDecoder(opened, [1], FLAT, [1])
+    with pytest.raises(OverflowError, match="exceeds 2 GiB in one row group"):
+        decoder.decode(2048, Batch(1), [0], Memory())
+    assert decoded(opened, FLAT, [1], 1)[0].to_pylist() == ["x" * (1 << 20)]
+
+
+# Sizes that are declared
+
+
+def declaring(content, size=None):
+    """A slot whose page declares a size, and is compressed very well."""
+    frame = zstandard.ZstdCompressor(write_content_size=False).compress(content)
+    return uv(len(content) if size is None else size) + frame
+
+
+def both_ways(slot, flat, num_rows):
+    """Decompress a slot alone and among others; return its page."""
+    data = pa.py_buffer(slot)
+    rows = [num_rows] * FLAT.num_flat
+    (page,) = bucket.decode_slots(data, spans(0, len(slot)), FLAT, [flat], rows)
+    assert bucket.decode_slot(data, FLAT, flat, num_rows) == bytes(page)
+    return bytes(page)
+
+
+def refused_both_ways(slot, flat, num_rows, message):
+    rows = [num_rows] * FLAT.num_flat
+    for decompress in (
+        lambda data: bucket.decode_slots(data, spans(0, len(slot)), FLAT, [flat], rows),
+        lambda data: bucket.decode_slot(data, FLAT, flat, num_rows),
     ):
-        decoded(opened, FLAT, [1], 2048)
+        with pytest.raises(CorruptFileError, match=message) as caught:
+            decompress(pa.py_buffer(slot))
+        assert caught.value.column == ("a", "b")[flat]
+
+
+def test_a_page_declares_no_more_than_its_rows_need():
+    page = b"\0\0" + bytes(2_000_000)
+    assert both_ways(declaring(page), 0, 2_000_000) == page
+    refused_both_ways(declaring(page), 0, 100_000, "declares 2000002 bytes, but 100000 rows need")
+    # Strings may have any length.
+    page = b"\0\0" + sized(b"x" * 2_000_000)
+    assert both_ways(declaring(page), 1, 1) == page
+
+
+def test_a_page_that_is_mostly_surplus_is_not_decompressed():
+    page = b"\1\0" + sized(b"x")
+    refused_both_ways(declaring(page + bytes(40 << 20)), 1, 5, "far more than its pages have")
+    page = b"\0\0" + sized(bytes(40 << 20))
+    assert both_ways(declaring(page), 1, 1) == page
+
+
+def test_a_bucket_declares_no_more_than_its_columns_need():
+    numbers = columns_of(pa.schema([("a", pa.int8()), ("b", pa.int8())]))
+    data = b"\0\0" + bytes(2_000_000)
+    frame = pa.py_buffer(reference.compress(data, 1))
+    assert bucket.decompress_bucket(frame, len(data), numbers, 1_000_000) == data
+    with pytest.raises(CorruptFileError, match="declares 2000002 bytes, but its columns need"):
+        bucket.decompress_bucket(frame, len(data), numbers, 1000)
+
+
+@pytest.mark.parametrize("columns", [FLAT, NESTED], ids=["flat", "nested"])
+def test_a_bucket_that_is_mostly_surplus_is_not_decompressed(columns):
+    small = b"\x3f\0" if columns is NESTED else b"\x0f\0"
+    small = (uv(2) + uv(1) + uv(0) if columns is NESTED else b"") + small
+    large = small + bytes(40 << 20)
+    frame = pa.py_buffer(reference.compress(large, 1))
+    with pytest.raises(CorruptFileError, match="far more than its pages have"):
+        bucket.decompress_bucket(frame, len(large), columns, 5)
+    frame = pa.py_buffer(reference.compress(small, 1))
+    assert bucket.decompress_bucket(frame, len(small), columns, 5) == small

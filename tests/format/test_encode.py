@@ -11,11 +11,15 @@ from reference import ALL_NULL, CONST, DICT, PLAIN
 from strategies import FLAT_TYPES, array_of, scalar_types, tables
 
 from fastmosaic.format._encode import ArrowColumns, ColumnFault, encode
-from fastmosaic.format.types import ColumnType
+from fastmosaic.format.types import ColumnType, Kind
 
 
 def kinds_of(schema):
     return bytes(ColumnType.from_arrow(field).kind for field in schema)
+
+
+def digits_of(schema):
+    return bytes(arrow.precision if pa.types.is_decimal(arrow) else 0 for arrow in schema.types)
 
 
 def encoded(table, use_dictionary=None, max_entries=255, max_bytes=32768):
@@ -23,7 +27,8 @@ def encoded(table, use_dictionary=None, max_entries=255, max_bytes=32768):
     flags = [True] * table.num_columns if use_dictionary is None else use_dictionary
     batches = [ArrowColumns(batch) for batch in table.to_batches()]
     columns = range(table.num_columns)
-    return encode(batches, columns, kinds_of(table.schema), bytes(flags), max_entries, max_bytes)
+    kinds, digits = kinds_of(table.schema), digits_of(table.schema)
+    return encode(batches, columns, kinds, digits, bytes(flags), max_entries, max_bytes)
 
 
 def oracle(column, use_dictionary=True, max_entries=255, max_bytes=32768):
@@ -169,10 +174,18 @@ def unchecked(arrow, values):
         (pa.string(), b"long enough for words \xc3", "a string is not UTF-8"),
         (pa.decimal128(18, 0), bytes(8) + b"\1" + bytes(7), "a decimal has more digits"),
         (pa.decimal128(18, 0), b"\xff" * 8 + bytes(8), "a decimal has more digits"),
+        *(
+            (pa.decimal128(digits, 0), number.to_bytes(16, "little", signed=True), "more digits")
+            for digits in (1, 9, 18, 19, 20, 37, 38)
+            for number in (10**digits, -(10**digits))
+        ),
+        (pa.time32("ms"), 24 * 60 * 60 * 1000, "negative or not less than 24 hours"),
+        (pa.time32("ms"), -1, "negative or not less than 24 hours"),
+        (pa.time32("ms"), -(2**31), "negative or not less than 24 hours"),
     ],
 )
 def test_values_that_are_not_what_their_type_says(arrow, value, message):
-    other = bytes(16)
+    other = 0 if pa.types.is_time(arrow) else bytes(16)
     column = unchecked(arrow, [other, None, other, value])
     table = pa.table({"fine": [1, 2, 3, 4], "x": column})
     with pytest.raises(ColumnFault, match=message) as caught:
@@ -184,6 +197,16 @@ def test_values_that_are_not_what_their_type_says(arrow, value, message):
     hidden = pa.Array.from_buffers(arrow, 4, buffers)
     for array in (column.slice(0, 3), hidden):
         assert of_one(array).encoding == CONST
+
+
+@pytest.mark.parametrize("digits", range(1, 39))
+def test_the_last_decimals_of_their_digits_are_written(digits):
+    last = 10**digits - 1
+    of_one(array_of(pa.decimal128(digits, 0), [last, -last, 0]))
+
+
+def test_the_last_time_of_a_day_is_written():
+    of_one(array_of(pa.time32("ms"), [24 * 60 * 60 * 1000 - 1, 0]))
 
 
 def test_a_character_in_two_strings_is_in_none():
@@ -276,7 +299,8 @@ def test_arrays_stand_in_for_columns_and_follow_them():
 
     kinds = kinds_of(pa.schema([("", pa.int64()), ("", pa.int32())] + [("", pa.string())] * 20))
     assert columns.sizes(kinds)[0] == 16 + 8 + sum(1 + 2 * i for i in range(20))
-    pages = encode([columns], [1, 21, 0], kinds[1::-1] + kinds[:1], bytes(3), 255, 32768)
+    kinds = kinds[1::-1] + kinds[:1]
+    pages = encode([columns], [1, 21, 0], kinds, bytes(3), bytes(3), 255, 32768)
     assert pages.page(0) == b"\0\0" + bytes.fromhex("00000001 00000002")
     with pytest.raises(IndexError, match="column 22 of 22"):
         columns.put(22, pa.array([1]))
@@ -288,16 +312,21 @@ def test_numbers_that_do_not_fit_together_are_refused():
     with pytest.raises(ValueError, match="2 kinds for 1 columns"):
         columns.sizes(int64 * 2)
     with pytest.raises(ValueError, match="2 kinds for 1 columns"):
-        encode([columns], [0], int64 * 2, b"\1", 255, 32768)
+        encode([columns], [0], int64 * 2, b"\0", b"\1", 255, 32768)
+    with pytest.raises(ValueError, match="1 kinds for 1 columns"):
+        encode([columns], [0], int64, bytes(2), b"\1", 255, 32768)
+    with pytest.raises(ValueError, match="39 digits"):
+        encode([columns], [0], bytes([Kind.DECIMAL64]), b"\x27", b"\1", 255, 32768)
     with pytest.raises(IndexError, match="column 1 of 1"):
-        encode([columns], [1], int64, b"\1", 255, 32768)
-    pages = encode([columns], [0], int64, b"\1", 255, 32768)
+        encode([columns], [1], int64, b"\0", b"\1", 255, 32768)
+    pages = encode([columns], [0], int64, b"\0", b"\1", 255, 32768)
     for ask in (pages.page, pages.num_rows):
         with pytest.raises(IndexError, match="1"):
             ask(1)
 
 
 def test_no_batches_are_columns_of_no_rows():
-    pages = encode([], [0, 0], b"\4\x09", b"\1\1", 255, 32768)
+    kinds = bytes([Kind.INT64, Kind.STRING])
+    pages = encode([], [0, 0], kinds, bytes(2), b"\1\1", 255, 32768)
     assert pages.encodings() == bytes([ALL_NULL] * 2)
     assert [pages.num_rows(flat) for flat in range(2)] == [0, 0]

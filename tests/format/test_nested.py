@@ -8,10 +8,12 @@ from reference import PLAIN
 from strategies import array_of, list_types, map_types, tables, types
 
 from fastmosaic.errors import CorruptFileError, SchemaMismatchError
-from fastmosaic.format._decode import Pages
-from fastmosaic.format.nested import BucketColumns, assemble, check_nulls, flatten
+from fastmosaic.format._decode import Batch, Pages
+from fastmosaic.format.columns import ColumnDecoder
+from fastmosaic.format.nested import BucketColumns, check_nulls, flatten
 from fastmosaic.format.schema import SchemaBlock
 from fastmosaic.format.types import ColumnType, Kind
+from fastmosaic.memory import Memory
 
 nested_types = st.one_of(list_types(types(2)), map_types(types(2)))
 
@@ -23,16 +25,31 @@ def bucket_of(*fields):
 
 def assembled(field, columns):
     """Assemble the array of a field from flat columns of the oracle."""
-    node = bucket_of(field.with_name("x")).node(0)
-    arrows = [each.arrow for each in node.walk()]
-    kinds = bytes(ColumnType.from_arrow(pa.field("", arrow)).kind for arrow in arrows)
-    # Through the decoder: `assemble` relies on the zeros it leaves under nulls.
+    columns_of = bucket_of(field.with_name("x").with_nullable(True))
     pages = [reference.encode_page(column, PLAIN) for column in columns]
     slots = [bytes([PLAIN, page.nulls != b""]) + page.nulls + page.data for page in pages]
     slots = [slot if any(column) else None for slot, column in zip(slots, columns, strict=True)]
-    opened = Pages.from_slots(slots, kinds, [len(column) for column in columns])
-    arrays = opened.decode(range(len(kinds)), arrows)
-    return assemble(node, {each.flat: a for each, a in zip(node.walk(), arrays, strict=True)})
+    return decoded(slots, columns_of, [len(column) for column in columns])
+
+
+def decoded(slots, columns, rows):
+    """Decode the only column of a bucket from its slots, and check the same rows."""
+    pages = [Pages.from_slots(slots, columns.kinds, columns.digits, rows, True) for _ in range(2)]
+    decoder, checker = (ColumnDecoder(each, range(len(rows)), columns, [0]) for each in pages)
+    batch = Batch(1)
+    nulls = refusal = None
+    try:
+        nulls = checker.check(rows[0])
+    except (CorruptFileError, OverflowError) as error:
+        refusal = type(error), error.args
+    try:
+        decoder.decode(rows[0], batch, [0], Memory())
+    except (CorruptFileError, OverflowError) as error:
+        assert refusal == (type(error), error.args)  # noqa: PT017 - what was raised before
+        raise
+    assert nulls == batch.null_count(0)
+    schema = pa.schema([("x", columns.node(0).type.arrow)])
+    return batch.finish(rows[0], schema).column(0)
 
 
 def numbers(*values):
@@ -156,19 +173,11 @@ MAP = pa.field("", pa.map_(pa.int32(), pa.int32()))
     ("field", "columns", "message"),
     [
         (LIST, [numbers(1, -1), numbers(1)], "a list has a negative length"),
-        (LIST, [numbers(2**31 - 1, 1), numbers(1)], "more than 2,147,483,647 elements"),
-        (LIST, [numbers(1, None, 2), numbers(1, 2)], "the lists have 3 elements, but 2 are stored"),
-        (
-            MAP,
-            [numbers(2), numbers(1, 2), numbers(1)],
-            "the lists have 2 elements, but 1 are stored",
-        ),
-        (
-            MAP,
-            [numbers(2), numbers(1), numbers(1, 2)],
-            "the lists have 2 elements, but 1 are stored",
-        ),
-        (MAP, [numbers(2), numbers(1, None), numbers(1, 2)], "1 null elements, but they are"),
+        (LIST, [numbers(2**31 - 1), numbers(1)], "lists have more elements than are stored"),
+        (LIST, [numbers(1, None, 2), numbers(1, 2)], "lists have more elements than are stored"),
+        (MAP, [numbers(2), numbers(1, 2), numbers(1)], "lists have more elements than are stored"),
+        (MAP, [numbers(2), numbers(1), numbers(1, 2)], "lists have more elements than are stored"),
+        (MAP, [numbers(2), numbers(1, None), numbers(1, 2)], "1 keys of a map are null"),
         (
             pa.field("", NOT_NULL),
             [numbers(2), numbers(1, None)],
@@ -201,9 +210,7 @@ def test_a_null_key_is_corrupt_though_the_file_says_it_may_be():
     # Only a file can say so: Arrow has no type for it.
     body = reference.encode_schema(pa.schema([("x", MAP.type)]), 1)
     body = body.replace(b"key\3\0", b"key\3\1")
-    node = BucketColumns(SchemaBlock.decode(body), 0).node(0)
-    assert node.children[0].type.nullable
-    pages = Pages.from_slots([b"\1\0\0\0\0\1", None, None], bytes([Kind.INT32] * 3), [2, 2, 2])
-    flat = dict(enumerate(pages.decode(range(3), [pa.int32()] * 3)))
+    columns = BucketColumns(SchemaBlock.decode(body), 0)
+    assert columns.node(0).children[0].type.nullable
     with pytest.raises(CorruptFileError, match="2 keys of a map are null"):
-        assemble(node, flat)
+        decoded([b"\1\0\0\0\0\1", None, None], columns, [2, 2, 2])

@@ -130,7 +130,7 @@ def test_names_in_a_text():
         (b"\x09\2\x0a", pa.string(), Kind.STRING),
         (b"\x0b\1\x0a", pa.binary(), Kind.BINARY),
         (b"\x0c\1\x0a", pa.binary(), Kind.BINARY),
-        (b"\x0f\1\x09", pa.time32("ms"), Kind.INT32),
+        (b"\x0f\1\x09", pa.time32("ms"), Kind.TIME),
         (b"\x10\1\x05", pa.timestamp("us"), Kind.INT64),
         (b"\x10\1\x07", pa.timestamp("ns"), Kind.TIMESTAMP_NS),
         (b"\x0e\1\x12\xff\xff\xff\xff\x0f", pa.decimal128(18, -1), Kind.DECIMAL64),

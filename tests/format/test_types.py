@@ -54,7 +54,7 @@ KINDS = [
     (pa.decimal128(18, -2), Kind.DECIMAL64, 8, "0e 12 fe ff ff ff 0f"),
     (pa.decimal128(19, 0), Kind.DECIMAL128, 0, "0e 13 00"),
     (pa.decimal128(38, -128), Kind.DECIMAL128, 0, "0e 26 80 ff ff ff 0f"),
-    (pa.time32("ms"), Kind.INT32, 4, "0f 03"),
+    (pa.time32("ms"), Kind.TIME, 4, "0f 03"),
     (pa.timestamp("ms"), Kind.INT64, 8, "10 03"),
     (pa.timestamp("us"), Kind.INT64, 8, "10 06"),
     (pa.timestamp("ns"), Kind.TIMESTAMP_NS, 12, "10 09"),
@@ -115,7 +115,7 @@ def test_maps_that_are_equal_to_arrow_keep_their_own_names():
         ("0b 01 05", pa.binary(), Kind.BINARY),
         ("0c 01 05", pa.binary(), Kind.BINARY),
         ("0e 01 85 02 ff 01", pa.decimal128(5, -1), Kind.DECIMAL64),  # their low eight bits
-        ("0f 01 09", pa.time32("ms"), Kind.INT32),
+        ("0f 01 09", pa.time32("ms"), Kind.TIME),
         ("10 01 00", pa.timestamp("ms"), Kind.INT64),
         ("10 01 04", pa.timestamp("us"), Kind.INT64),
         ("10 01 07", pa.timestamp("ns"), Kind.TIMESTAMP_NS),

@@ -13,11 +13,16 @@ from hypothesis import given, strategies as st
 from fastmosaic.errors import CorruptFileError, UnsupportedError
 from fastmosaic.format.wire import (
     MAX_BLOCK_BYTES,
+    MIN_BLOCK_LIMIT,
+    SUSPICIOUS_BYTES,
+    SUSPICIOUS_EXPANSION,
     Cursor,
     compress,
     compress_each,
     decompress,
     decompress_each,
+    decompress_front,
+    is_suspicious,
     put_bytes,
     put_varint,
 )
@@ -211,7 +216,7 @@ def test_threads_compress_at_once():
 # Several blocks at once
 
 
-def decompressed(*frames):
+def decompressed(*frames, check=lambda number, frame, size: None):
     """Decompress consecutive frames, each given with its declared size."""
     data, places = b"", []
     for frame, _size in frames:
@@ -219,7 +224,7 @@ def decompressed(*frames):
         data += frame
     sizes = [size for _frame, size in frames]
     packed = (struct.pack(f"{len(numbers)}Q", *numbers) for numbers in (places, sizes))
-    return list(map(bytes, decompress_each(memoryview(data), *packed)))
+    return list(map(bytes, decompress_each(memoryview(data), *packed, check)))
 
 
 @given(st.lists(st.binary(min_size=1, max_size=300), max_size=5), st.booleans())
@@ -256,3 +261,34 @@ def test_one_broken_block_of_several_is_corrupt(frame, size):
 def test_a_huge_declared_size_of_one_block_is_refused():
     with pytest.raises(CorruptFileError, match="declares 4294967295 bytes of content"):
         decompressed((FRAME, 768), (FRAME, 2**32 - 1))
+
+
+def test_large_declared_sizes_are_checked_first():
+    content = bytes(MIN_BLOCK_LIMIT + 1)
+    large = compress(content, 1, checksum=False)
+    seen = []
+
+    def check(number, frame, size):
+        seen.append((number, bytes(frame), size))
+
+    frames = (FRAME, 768), (large, len(content)), (large, len(content))
+    assert decompressed(*frames, check=check)[1:] == [content] * 2
+    assert seen == [(1, large, len(content)), (2, large, len(content))]
+
+    def refuse(number, frame, size):
+        raise CorruptFileError(f"frame {number}")
+
+    with pytest.raises(CorruptFileError, match="frame 1"):
+        decompressed((FRAME, 768), (large[:-1], len(content)), check=refuse)
+
+
+def test_the_front_of_a_frame():
+    frame = compress(bytes(SUSPICIOUS_BYTES + 1), 1, checksum=True)
+    assert is_suspicious(len(frame), SUSPICIOUS_BYTES + 1)
+    assert not is_suspicious(len(frame), SUSPICIOUS_BYTES)
+    assert not is_suspicious(SUSPICIOUS_BYTES // SUSPICIOUS_EXPANSION + 1, SUSPICIOUS_BYTES + 1)
+    # The rest of the frame is not looked at.
+    assert decompress_front(frame[: len(frame) * 3 // 4]) == bytes(SUSPICIOUS_BYTES // 2)
+    assert decompress_front(FRAME) == CONTENT
+    with pytest.raises(CorruptFileError, match="zstd"):
+        decompress_front(b"not a frame")

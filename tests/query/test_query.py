@@ -7,6 +7,7 @@ import pytest
 import fastmosaic as fm
 from fastmosaic.dataset.fileset import FileSet
 from fastmosaic.dataset.tasks import share_out
+from fastmosaic.memory import Memory
 from fastmosaic.query.query import Query
 from fastmosaic.query.rows import Rows
 
@@ -68,7 +69,11 @@ def test_a_file_selects_rows_too(root):
         query = Query.of(file._columns, ["x"], rows=Rows([(1, 2), (11, 13)]))
         chosen = file._groups(query, None)
         assert chosen == [0, 2]
-        assert query.finish(file._read(query, chosen, True))["x"].to_pylist() == [16, 26, 27]
+        assert query.finish(file._read(query, chosen, True, Memory()))["x"].to_pylist() == [
+            16,
+            26,
+            27,
+        ]
 
 
 def test_processes_get_the_selected_rows(root):

@@ -19,6 +19,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from ..memory import default_limited
 from ..version import __version__
 from .arguments import CommandParser, Commands
 from .commands import (
@@ -94,4 +95,5 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.print_help(sys.stderr)
         return ERROR
     arguments = parser.parse_args(words)
-    return reported(arguments.run, arguments)
+    with default_limited(getattr(arguments, "memory_limit", None)):
+        return reported(arguments.run, arguments)

@@ -13,6 +13,7 @@ from typing import Any, Final, NoReturn, TypeAlias
 import pyarrow as pa
 
 from ..convert.text import Dialect
+from ..memory import parse_size
 from .exit import ERROR, complain
 
 Commands: TypeAlias = "argparse._SubParsersAction[CommandParser]"
@@ -20,7 +21,6 @@ Options: TypeAlias = "argparse._ActionsContainer"  # a parser, or a group of its
 
 _HELP_WIDTH: Final = 79
 _MAX_COMPLETIONS: Final = 300
-_SIZES: Final = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 _DECIMAL: Final = re.compile(r"decimal(?:128)?\((\d+),\s*(-?\d+)\)")
 _ZONED: Final = re.compile(r"timestamp\[(s|ms|us|ns),\s*(?:tz=)?([^\]]+)\]")
 _TYPES: Final = (
@@ -124,6 +124,16 @@ def add_where(parser: Options) -> None:
     )
 
 
+def add_memory_limit(parser: Options) -> None:
+    """Add `--memory-limit`."""
+    parser.add_argument(
+        "--memory-limit",
+        type=size,
+        metavar="SIZE",
+        help="maximum memory of a result, e.g. 2g (default: half of the machine's memory)",
+    )
+
+
 def add_pager(parser: Options) -> None:
     """Add `--no-pager`."""
     parser.add_argument("--no-pager", action="store_true", help="do not page long output")
@@ -181,10 +191,8 @@ def positive(text: str) -> int:
 
 def size(text: str) -> int:
     """Parse a number of bytes, optionally with the unit k, m or g: 64m."""
-    low = text.lower().removesuffix("b")
-    factor = _SIZES.get(low[-1:], 1)
     try:
-        value = int(low[:-1] if factor > 1 else low) * factor
+        value = parse_size(text)
     except ValueError:
         value = 0
     if value < 1:

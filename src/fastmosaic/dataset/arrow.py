@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 
 from ..errors import UnsupportedError
+from ..memory import MemoryLimit
 from ..query.query import columns_of
 from ..query.rows import one_batch, take_rows
 from .fileset import FileSet, Partitioning
@@ -45,6 +46,8 @@ class MosaicDataset(ds.Dataset):
         Allow files with different schemas. In their union, columns that a file lacks are null
         there, and numbers, decimals and times get a type that holds all values. If False, different
         schemas are an error.
+    memory_limit, strict
+        As in `MosaicFile`. The limit holds for the table that `read` returns, or for each batch.
 
     Examples
     --------
@@ -65,9 +68,17 @@ class MosaicDataset(ds.Dataset):
         schema: pa.Schema | None = None,
         partitioning: Partitioning = "hive",
         unify: bool = True,
+        memory_limit: MemoryLimit = None,
+        strict: bool = True,
     ) -> None:
         self._files = FileSet(
-            source, filesystem=filesystem, schema=schema, partitioning=partitioning, unify=unify
+            source,
+            filesystem=filesystem,
+            schema=schema,
+            partitioning=partitioning,
+            unify=unify,
+            memory_limit=memory_limit,
+            strict=strict,
         )
 
     def __reduce__(self) -> tuple[Any, tuple[FileSet]]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import threading
 import warnings
-from collections.abc import Sequence
-from itertools import accumulate
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -16,6 +17,7 @@ from ..file.scan import Scanner
 from ..format.metadata import FileMetaData
 from ..format.schema import SchemaBlock
 from ..format.wire import Compression
+from ..memory import Memory
 from ..query.rows import Rows
 from ..schemas.fit import Fits
 from ..storage.source import Source, open_source
@@ -40,30 +42,44 @@ class SchemaCache:
         return SchemaCache, ()  # the files carry what was decoded
 
 
+@dataclass(frozen=True, slots=True)
+class ReadOptions:
+    """How the files of a dataset are read; the fields are parameters of `MosaicDataset`."""
+
+    memory_limit: int | None = None
+    strict: bool = True
+
+
+DEFAULTS: Final = ReadOptions()
+
+
 class File:
     """A file of a dataset.
 
     Nothing is read before `metadata` is used. Local files are closed after each use.
     """
 
-    __slots__ = ("_metadata", "_schemas", "_size", "_source", "found", "values")
+    __slots__ = ("_metadata", "_reading", "_schemas", "_size", "_source", "found", "values")
 
     def __init__(
         self,
         found: Found,
         values: tuple[pa.Scalar, ...],
         schemas: SchemaCache,
+        reading: ReadOptions = DEFAULTS,
         state: Any = (None, 0),
     ) -> None:
         self.found = found
         self.values = values  # of its partition columns
         self._schemas = schemas
+        self._reading = reading
         self._metadata: FileMetaData | None
         self._metadata, self._size = state
         self._source: Source | None = None
 
     def __reduce__(self) -> Any:
-        return File, (self.found, self.values, self._schemas, (self._metadata, self._size))
+        state = self._metadata, self._size
+        return File, (self.found, self.values, self._schemas, self._reading, state)
 
     @property
     def name(self) -> str:
@@ -90,25 +106,55 @@ class File:
         """The size of the file in bytes when its metadata was read."""
         return self._size
 
-    def row_edges(self) -> list[int]:
-        """Return the number of the first row of each row group, then the number of rows."""
-        metadata = self.metadata
-        return list(accumulate(map(metadata.rows_of, range(metadata.num_row_groups)), initial=0))
-
     def read(
         self,
         fits: Fits,
         groups: Sequence[int],
         use_threads: bool,
+        memory: Memory,
+        rows: Rows | None = None,
+    ) -> list[pa.RecordBatch]:
+        """Read row groups, or the rows of them that `rows` selects, as batches of the dataset."""
+        fit = fits.of_block(self.metadata.schema_block)
+        with self._scanning() as scanner:
+            batches = scanner.read(fit.positions, fit.source, groups, use_threads, memory, rows)
+        return [part for batch in batches for part in fit(batch, self.values, self.name)]
+
+    def batches(
+        self,
+        fits: Fits,
+        groups: Sequence[int],
+        use_threads: bool,
+        batch_rows: int = 1,
         rows: Rows | None = None,
         source: Source | None = None,
-    ) -> list[pa.RecordBatch]:
-        """Read row groups, or the rows of them that `rows` selects, as batches of the dataset.
+    ) -> Iterable[pa.RecordBatch]:
+        """Read row groups together if they are small, as a list of batches.
 
-        A given `source` of the file stays open.
+        Otherwise return an iterator over batches of some megabytes, and a multiple of `batch_rows`
+        rows, with the dataset's limit for the memory of each. A given `source` stays open.
         """
+        fit = fits.of_block(self.metadata.schema_block)
+        columns = fit.positions, fit.source
+        limit = self._reading.memory_limit
+        with self._scanning(source) as scanner:
+            found = scanner.whole(*columns, groups, use_threads, limit, rows)
+        if found is not None:
+            return [part for batch in found for part in fit(batch, self.values, self.name)]
+
+        def portions() -> Iterator[pa.RecordBatch]:
+            with self._scanning(source) as scanner:
+                for batch in scanner.portions(
+                    *columns, groups, use_threads, limit, batch_rows, rows
+                ):
+                    yield from fit(batch, self.values, self.name)
+
+        return portions()
+
+    @contextmanager
+    def _scanning(self, source: Source | None = None) -> Iterator[Scanner]:
+        """Provide a scanner of the open file."""
         metadata = self.metadata
-        fit = fits.of_block(metadata.schema_block)
         opened = self._open() if source is None else source
         try:
             if opened.size != self._size:
@@ -116,17 +162,10 @@ class File:
                     f"{self.name} has {opened.size} bytes, but had {self._size} when the dataset "
                     "was opened; open the dataset again"
                 )
-            batches = Scanner(opened, metadata).read(fit.positions, fit.source, groups, use_threads)
+            yield Scanner(opened, metadata, strict=self._reading.strict)
         finally:
             if source is None:
                 self._release(opened)
-        if rows is not None:
-            edges = self.row_edges()
-            batches = [
-                rows.within(*edges[group : group + 2]).of_batch(batch)
-                for group, batch in zip(groups, batches, strict=True)
-            ]
-        return [part for batch in batches for part in fit(batch, self.values, self.name)]
 
     def _open(self) -> Source:
         if self._source is not None:

@@ -7,9 +7,9 @@ when a query needs it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 import pyarrow as pa
 
@@ -18,14 +18,15 @@ from ..file.scan import MIN_THREADED_BYTES
 from ..format.metadata import FileMetaData
 from ..format.schema import SchemaBlock
 from ..format.user_schema import Attached, agreed
+from ..memory import Memory, MemoryLimit, checked_limit
 from ..query.query import Query
-from ..query.rows import Rows, rows_without_columns, table_without_columns, take_rows
+from ..query.rows import Rows, concatenated, rows_without_columns, take_rows
 from ..schemas.fit import Fits
 from ..schemas.union import DatasetSchema, Fixed, Union
 from ..schemas.widen import check_same
 from ..threads import REMOTE_THREADS, map_in_order, num_threads
 from .discovery import discover
-from .files import File, SchemaCache, readable
+from .files import File, ReadOptions, SchemaCache, readable
 from .hive import resolve
 from .plan import FilePlan, Window, plan, read_bytes, windows
 
@@ -34,6 +35,7 @@ MAX_HELD_BYTES: Final = 64 << 20
 # Small batches are joined up to this size: copying them costs less than handling each one.
 MAX_JOINED_BYTES: Final = 2 << 20
 
+Result = TypeVar("Result")
 Partitioning: TypeAlias = Literal["hive"] | pa.Schema | None
 
 
@@ -53,6 +55,8 @@ class FileSet:
         partitioning: Partitioning = "hive",
         unify: bool = True,
         skip_corrupt: bool = False,
+        memory_limit: MemoryLimit = None,
+        strict: bool = True,
     ) -> None:
         if partitioning not in ("hive", None) and not isinstance(partitioning, pa.Schema):
             raise ValueError(
@@ -69,7 +73,11 @@ class FileSet:
             if not all(name in one.keys for one in found):
                 raise ValueError(f"partitioning: no directory is called {name}=...")
         schemas = SchemaCache()
-        self.files = [File(*pair, schemas) for pair in zip(found, values, strict=True)]
+        limit = None if memory_limit is None else checked_limit(memory_limit)
+        self.reading = ReadOptions(limit, strict)
+        self.files = [
+            File(*pair, schemas, self.reading) for pair in zip(found, values, strict=True)
+        ]
         if skip_corrupt:
             self.files = readable(self.files)
         self._blocks: dict[SchemaBlock, str] = {}  # each with the name of a file that has it
@@ -147,32 +155,30 @@ class FileSet:
         """Read the rows of a query into a table."""
         if query.limit is not None and query.expression is not None:
             return self._first_matches(query, query.limit, use_threads)
+        memory = Memory(self.reading.memory_limit)
+        if query.expression is not None:
+            return query.finish_each(self._joined_row_groups(query, use_threads), memory)
         fits = Fits(query.schema, self.partitions)
         whole = [
             Window(one.file, one.groups, one.rows, read_bytes(one.file, fits, one.groups))
             for one in self.plan(query)
         ]
-        tables: list[pa.Table] = []
-        held: list[pa.RecordBatch] = []
-        size = 0
-        for window, batches in zip(whole, self._batches_of(whole, fits, use_threads), strict=True):
-            held += batches
-            size += window.size
-            if query.expression is not None and size >= MAX_HELD_BYTES:
-                tables.append(query.finish(held))
-                held, size = [], 0
-        tables.append(query.finish(held))
-        table = _concatenated(tables)
+
+        def read(window: Window, within: bool) -> list[pa.RecordBatch]:
+            return window.file.read(fits, window.groups, within, memory, window.rows)
+
+        held = [batch for batches in _each(read, whole, use_threads) for batch in batches]
+        table = query.finish(held)
         return table if query.limit is None else _at_most(query.limit, table)
 
     def _first_matches(self, query: Query, limit: int, use_threads: bool) -> pa.Table:
         """Read windows one after another, until there are `limit` matches."""
         tables = [query.finish([])]
-        batches = self._row_groups(query, use_threads, ahead=False)
+        batches = self._row_groups(query, use_threads, limit, ahead=False)
         while limit > 0 and (batch := next(batches, None)) is not None:
             tables.append(_at_most(limit, query.finish([batch])))
             limit -= tables[-1].num_rows
-        return _concatenated(tables)
+        return concatenated(tables)
 
     def iter_batches(
         self,
@@ -187,7 +193,7 @@ class FileSet:
         `progress` is called with the number of rows that were read, before a filter.
         """
         left = query.limit
-        for batch in self._joined_row_groups(query, use_threads):
+        for batch in self._joined_row_groups(query, use_threads, batch_size):
             if progress is not None:
                 progress(batch.num_rows)
             found = query.finish_batch(batch)
@@ -214,14 +220,17 @@ class FileSet:
         if filters is None:
             self._open(self.files)
             return sum(file.metadata.num_rows for file in self.files)
-        batches = self.iter_batches(self.query([], filters), 1 << 62, use_threads)
-        return sum(batch.num_rows for batch in batches)
+        query = self.query([], filters)
+        batches = self._joined_row_groups(query, use_threads)
+        return sum(query.finish_batch(batch).num_rows for batch in batches)
 
-    def _joined_row_groups(self, query: Query, use_threads: bool) -> Iterator[pa.RecordBatch]:
+    def _joined_row_groups(
+        self, query: Query, use_threads: bool, batch_rows: int = 1
+    ) -> Iterator[pa.RecordBatch]:
         """Yield row groups, small ones joined: the steps that follow have a cost per batch."""
         held: list[pa.RecordBatch] = []
         size = 0
-        for batch in self._row_groups(query, use_threads):
+        for batch in self._row_groups(query, use_threads, batch_rows):
             batch_bytes = batch.get_total_buffer_size()
             if held and size + batch_bytes > MAX_JOINED_BYTES:
                 yield _joined(held)
@@ -232,37 +241,47 @@ class FileSet:
             yield _joined(held)
 
     def _row_groups(
-        self, query: Query, use_threads: bool, *, ahead: bool = True
+        self, query: Query, use_threads: bool, batch_rows: int, *, ahead: bool = True
     ) -> Iterator[pa.RecordBatch]:
-        """Yield row groups as batches; only with `ahead`, more are read than were asked for."""
+        """Yield row groups as batches; only with `ahead`, more are read than were asked for.
+
+        A large row group is divided into batches of a multiple of `batch_rows` rows.
+        """
         fits = Fits(query.schema, self.partitions)
         plans = self.plan(query)
         local = all(one.file.is_local for one in plans)
         limit = MAX_HELD_BYTES // (num_threads() if local else REMOTE_THREADS)
+
+        def read(window: Window, within: bool) -> Iterable[pa.RecordBatch]:
+            return window.file.batches(fits, window.groups, within, batch_rows, window.rows)
+
         divided = list(windows(plans, fits, limit))
-        for batches in self._batches_of(divided, fits, use_threads, ahead=ahead):
+        for batches in _each(read, divided, use_threads, ahead=ahead):
             yield from batches
 
-    def _batches_of(
-        self, divided: Sequence[Window], fits: Fits, use_threads: bool, *, ahead: bool = True
-    ) -> Iterator[list[pa.RecordBatch]]:
-        """Yield the batches of each window, in order."""
-        threads = num_threads()
-        if not ahead:
-            across, within = False, use_threads
-        elif not all(window.file.is_local for window in divided):
-            # Most of the time is spent waiting for the network, so many requests run at once.
-            across, within, threads = use_threads, use_threads, REMOTE_THREADS
-        elif len(divided) < 2 * threads:
-            across, within = False, use_threads
-        else:
-            across = use_threads and sum(one.size for one in divided) >= MIN_THREADED_BYTES
-            within = False
 
-        def read(window: Window) -> list[pa.RecordBatch]:
-            return window.file.read(fits, window.groups, within, window.rows)
-
-        return map_in_order(read, divided, across, purpose="files", threads=threads)
+def _each(
+    read: Callable[[Window, bool], Result],
+    divided: Sequence[Window],
+    use_threads: bool,
+    *,
+    ahead: bool = True,
+) -> Iterator[Result]:
+    """Read each window, in order, with threads across windows or within each."""
+    threads = num_threads()
+    if not ahead:
+        across, within = False, use_threads
+    elif not all(window.file.is_local for window in divided):
+        # Most of the time is spent waiting for the network, so many requests run at once.
+        across, within, threads = use_threads, use_threads, REMOTE_THREADS
+    elif len(divided) < 2 * threads:
+        across, within = False, use_threads
+    else:
+        across = use_threads and sum(one.size for one in divided) >= MIN_THREADED_BYTES
+        within = False
+    return map_in_order(
+        lambda window: read(window, within), divided, across, purpose="files", threads=threads
+    )
 
 
 def _message(metadata: FileMetaData) -> bytes | None:
@@ -275,14 +294,6 @@ def _joined(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
     if not batches[0].num_columns:
         return rows_without_columns(sum(batch.num_rows for batch in batches))
     return pa.concat_batches(batches)
-
-
-def _concatenated(tables: Sequence[pa.Table]) -> pa.Table:
-    if len(tables) == 1:
-        return tables[0]
-    if not tables[0].num_columns:
-        return table_without_columns(sum(table.num_rows for table in tables))
-    return pa.concat_tables(tables)
 
 
 def _at_most(num_rows: int, table: pa.Table) -> pa.Table:

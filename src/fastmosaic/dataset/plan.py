@@ -34,7 +34,7 @@ class FilePlan:
         """Return the number of rows to read of a row group."""
         if self.rows is None:
             return self.file.metadata.rows_of(group)
-        return len(self.rows.within(*self.file.row_edges()[group : group + 2]))
+        return len(self.rows.within(*self.file.metadata.row_edges[group : group + 2]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ def _with_rows(
     for number, file in enumerate(files):
         own = rows.within(edges[number], edges[number + 1])
         if len(own):
-            starts = file.row_edges()
+            starts = file.metadata.row_edges
             groups = [
                 group
                 for group in _groups(file)
@@ -108,12 +108,17 @@ def _first(chosen: Iterable[FilePlan], num_rows: int) -> Iterator[FilePlan]:
         return
     for one in chosen:
         groups = []
+        rows = one.rows
         for group in one.groups:
             if num_rows > 0:
                 groups.append(group)
-                num_rows -= one.rows_of(group)
+                own = one.rows_of(group)
+                if num_rows < own and rows is None:  # not all rows of the last row group
+                    first = one.file.metadata.row_edges[group]
+                    rows = Rows([(0, first + num_rows)])
+                num_rows -= own
         if groups:
-            yield FilePlan(one.file, groups, one.rows)
+            yield FilePlan(one.file, groups, rows)
         if num_rows <= 0:
             return
 

@@ -96,15 +96,15 @@ class Profiler:
         inner.name = file.name
         with _ReadOnce(inner) as source:
             # First the values: they are read in longer ranges.
-            batches = file.read(self._fits, [group], use_threads, source=source)
+            for batch in file.batches(self._fits, [group], use_threads, source=source):
+                self._held.append(batch)
+                self._held_bytes += batch.get_total_buffer_size()
+                if self._held_bytes >= _MAX_HELD_BYTES:
+                    self._add_held()
             for stored in stored_columns(source, file.metadata, group, places):
                 place = places[stored.position]
                 self._bytes[place] += stored.stored_bytes
                 self._pages[stored.encoding][place] += 1
-        self._held += batches
-        self._held_bytes += sum(batch.get_total_buffer_size() for batch in batches)
-        if self._held_bytes >= _MAX_HELD_BYTES:
-            self._add_held()
 
     def _places_in(self, block: SchemaBlock) -> dict[int, int]:
         """Return the columns that a file contains, by their positions in the file."""

@@ -19,7 +19,7 @@ from ..query.query import Query
 from ..query.rows import Rows
 from ..schemas.fit import Fits
 from .discovery import Found
-from .files import File, SchemaCache
+from .files import File, ReadOptions, SchemaCache
 from .fileset import FileSet
 from .plan import FilePlan, read_bytes, windows
 
@@ -56,24 +56,30 @@ class SplitScan:
     """Reads the columns of a query in any process; can be pickled."""
 
     def __init__(
-        self, schema: pa.Schema, partitions: pa.Schema, blocks: Sequence[SchemaBlock]
+        self,
+        schema: pa.Schema,
+        partitions: pa.Schema,
+        blocks: Sequence[SchemaBlock],
+        reading: ReadOptions,
     ) -> None:
         self.schema = schema
         self._partitions = partitions
         self._blocks = list(blocks)
+        self._reading = reading
 
     def __reduce__(self) -> Any:
-        return SplitScan, (self.schema, self._partitions, self._blocks)
+        return SplitScan, (self.schema, self._partitions, self._blocks, self._reading)
 
     def read(self, split: Split, *, use_threads: bool = False) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a split, before a filter; memory stays bounded."""
         fits = Fits(self.schema, self._partitions)
         for part in split.parts:
             metadata = FileMetaData(part.footer, self._blocks[part.block], part.index)
-            file = File(part.found, part.values, SchemaCache(), (metadata, part.file_size))
+            state = metadata, part.file_size
+            file = File(part.found, part.values, SchemaCache(), self._reading, state)
             planned = FilePlan(file, list(part.groups), part.rows)
             for window in windows([planned], fits, TASK_WINDOW_BYTES):
-                yield from file.read(fits, window.groups, use_threads, window.rows)
+                yield from file.batches(fits, window.groups, use_threads, rows=window.rows)
 
 
 def share_out(
@@ -116,7 +122,7 @@ def share_out(
         num_rows += planned.rows_of(group)
     if held:
         close()
-    return SplitScan(query.schema, files.partitions, list(blocks)), splits
+    return SplitScan(query.schema, files.partitions, list(blocks), files.reading), splits
 
 
 def _part(planned: FilePlan, groups: Sequence[int], blocks: dict[SchemaBlock, int]) -> FilePart:

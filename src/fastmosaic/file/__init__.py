@@ -2,13 +2,15 @@
 
 batches    Data to write, as a stream of batches: from Arrow, data frames, databases
 encode     Encoding batches as a row group: what goes to which bucket, and how it is laid out
+fetch      Which bytes of a file columns of row groups need, and reading them in rounds
 layout     What the writer decides by cost: monolithic or paged buckets, where row groups end
 opening    Open a file: the steps from its last bytes to its metadata
 options    The options of the writer: names, types, defaults, checks and text forms
 reader     MosaicFile: an open file, and reading columns, row groups and rows of it
 row_group  Finished row groups: encoded bytes that a writer appends, or copies from a file
-scan       Read columns of row groups: plan the reads, read in at most two rounds, decode
+scan       Read columns of row groups: fetch the bytes, decode them
 stored     What is stored, without decoding it: the pages of columns, their bytes, the sections of the annex
 verify     verify: check structure, checksums, values and statistics of a file
+verify_bucket  Check the data of one bucket: its blocks, values and statistics
 writer     MosaicWriter: batches in, row groups out, and a file that appears only when it is whole
 """

@@ -169,6 +169,7 @@ class RowGroupEncoder:
                 columns,
                 plan.arrays,
                 plan.columns.kinds,
+                plan.columns.digits,
                 plan.dictionary,
                 self._max_dict_entries,
                 self._max_dict_bytes,

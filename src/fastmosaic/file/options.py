@@ -25,9 +25,10 @@ from enum import Enum
 from operator import index
 from typing import Any, Final, TypedDict, TypeVar, cast
 
+from ..memory import parse_size
+
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-_UNITS: Final = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 _TRUTH: Final = {"true": True, "false": False}
 
 
@@ -313,16 +314,6 @@ def parse_integer(text: str) -> int:
         return int(text)
     except ValueError:
         raise ValueError(f"invalid number {text!r}") from None
-
-
-def parse_size(text: str) -> int:
-    """Return a number of bytes: a number, or one with a unit such as 64k, 64m or 1g."""
-    low = text.strip().lower().removesuffix("b")
-    factor = _UNITS.get(low[-1:], 1)
-    try:
-        return int(low[:-1] if factor > 1 else low) * factor
-    except ValueError:
-        raise ValueError(f"invalid size {text!r}: expected e.g. 1000000 or 64m") from None
 
 
 def parse_boolean(text: str) -> bool:

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cached_property
-from itertools import accumulate
+from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
-from typing import IO, Any, Final, Self, TypeAlias
+from typing import IO, Any, Self, TypeAlias
 
 import pyarrow as pa
 
 from ..errors import ColumnNotFoundError, located
 from ..format.metadata import FileMetaData
 from ..format.schema import SchemaBlock
+from ..memory import Memory, MemoryLimit, checked_limit
 from ..query.query import Query
-from ..query.rows import Rows
 from ..storage.location import locate
 from ..storage.source import Source, open_source
 from .opening import read_end
@@ -24,9 +22,6 @@ from .scan import Scanner
 Readable: TypeAlias = (
     str | os.PathLike[str] | IO[bytes] | bytes | pa.NativeFile | pa.Buffer | Source
 )
-
-# `iter_batches` reads row groups together until they reach this size.
-MAX_WINDOW_BYTES: Final = 64 << 20
 
 
 class MosaicFile:
@@ -42,6 +37,14 @@ class MosaicFile:
         The file to read.
     filesystem : pyarrow or fsspec filesystem, optional
         The filesystem of the path `source`; by default the local one, or that of the URI.
+    memory_limit : int or str, optional
+        Maximum memory of a result, in bytes or as text such as "8g": of the table that `read`
+        returns, or of each batch of `iter_batches`. A larger result raises `MemoryLimitError`
+        before its memory is allocated. The default is the environment variable
+        FASTMOSAIC_MEMORY_LIMIT, or else half of the memory of the machine or container.
+    strict : bool, default True
+        Refuse decimals with more digits than their type has, and times outside the day. If False,
+        they are returned as they are stored, and `validate(full=True)` of the result fails.
 
     Examples
     --------
@@ -58,8 +61,12 @@ class MosaicFile:
         source: Readable,
         *,
         filesystem: object = None,
+        memory_limit: MemoryLimit = None,
+        strict: bool = True,
     ) -> None:
         self._closed = True
+        self._memory_limit = None if memory_limit is None else checked_limit(memory_limit)
+        self._strict = strict
         self._origin = source, filesystem
         self._source = open_source(source, filesystem)
         try:
@@ -68,7 +75,7 @@ class MosaicFile:
             self._source.close()
             raise
         self._columns = _FileColumns(self._metadata.schema_block)
-        self._scanner = Scanner(self._source, self._metadata, tail)
+        self._scanner = Scanner(self._source, self._metadata, tail, strict)
         self._closed = False
 
     @property
@@ -122,7 +129,16 @@ class MosaicFile:
         [2, 3]
         """
         query = self._query(columns, filters)
-        return query.finish(self._read(query, self._groups(query, row_groups), use_threads))
+        groups = self._groups(query, row_groups)
+
+        def expected() -> int:
+            row_bytes = self._metadata.row_bytes(self._columns.positions(query.schema))
+            return row_bytes * sum(map(self._metadata.rows_of, groups))
+
+        memory = Memory(self._memory_limit, expected=expected if filters is None else lambda: 0)
+        if query.expression is None:
+            return query.finish(self._read(query, groups, use_threads, memory))
+        return query.finish_each(self._batches(query, groups, use_threads), memory)
 
     def read_row_group(
         self, i: int, columns: Sequence[str] | None = None, *, use_threads: bool = True
@@ -151,7 +167,7 @@ class MosaicFile:
     ) -> Iterator[pa.RecordBatch]:
         """Read the file in record batches of at most `batch_size` rows, with bounded memory.
 
-        The other parameters are those of `read`.
+        Row groups of any size can be read: a large one is decoded a portion at a time. The other parameters are those of `read`.
 
         Examples
         --------
@@ -169,23 +185,24 @@ class MosaicFile:
     def _iter_batches(
         self, query: Query, groups: Sequence[int], batch_size: int, use_threads: bool
     ) -> Iterator[pa.RecordBatch]:
-        for window in self._windows(groups):
-            for batch in self._read(query, window, use_threads):
-                batch = query.finish_batch(batch)
-                for start in range(0, batch.num_rows, batch_size):
-                    yield batch.slice(start, batch_size)
+        for batch in self._batches(query, groups, use_threads, batch_size):
+            batch = query.finish_batch(batch)
+            for start in range(0, batch.num_rows, batch_size):
+                yield batch.slice(start, batch_size)
 
-    def _windows(self, groups: Iterable[int]) -> Iterator[list[int]]:
-        window: list[int] = []
-        size = 0
-        for group in groups:
-            window.append(group)
-            size += self._metadata.bytes_of(group)
-            if size >= MAX_WINDOW_BYTES:
-                yield window
-                window, size = [], 0
-        if window:
-            yield window
+    def _batches(
+        self, query: Query, groups: Sequence[int], use_threads: bool, batch_rows: int = 1
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the selected rows of row groups; a filter is not applied yet."""
+        return self._scanner.batches(
+            self._columns.positions(query.schema),
+            query.schema,
+            groups,
+            use_threads,
+            self._memory_limit,
+            batch_rows,
+            query.rows,
+        )
 
     def close(self) -> None:
         """Close the file. A file object that the caller passed stays open."""
@@ -204,7 +221,7 @@ class MosaicFile:
     ) -> None:
         self.close()
 
-    def __reduce__(self) -> tuple[Callable[..., MosaicFile], tuple[object, object]]:
+    def __reduce__(self) -> tuple[Callable[..., MosaicFile], tuple[object, ...]]:
         if self._closed:
             raise ValueError("cannot pickle a closed MosaicFile")
         source, filesystem = self._origin
@@ -218,7 +235,7 @@ class MosaicFile:
                 f"cannot pickle a MosaicFile opened from an object of type {type(source).__name__}; "
                 "open it by path, by URI or from bytes"
             )
-        return _open, (source, filesystem)
+        return _open, (source, filesystem, self._memory_limit, self._strict)
 
     def __repr__(self) -> str:
         return f"<MosaicFile {self._source.name}: {self._metadata!r}>"
@@ -239,35 +256,27 @@ class MosaicFile:
             self._metadata.check_row_group(group)
         if query.rows is not None:
             query.rows.check(self._metadata.num_rows)
-            groups = [group for group in groups if len(self._rows_in(query.rows, group))]
+            edges = self._metadata.row_edges
+            groups = [
+                group for group in groups if len(query.rows.within(*edges[group : group + 2]))
+            ]
         if query.expression is None:
             return groups
         known = [query.statistics(self._metadata, group) for group in groups]
         return [groups[i] for i in query.matching(known)]
 
-    def _rows_in(self, rows: Rows, group: int) -> Rows:
-        return rows.within(*self._row_edges[group : group + 2])
-
-    @cached_property
-    def _row_edges(self) -> list[int]:
-        """The number of the first row of each row group, then the number of rows."""
-        sizes = map(self._metadata.rows_of, range(self.num_row_groups))
-        return list(accumulate(sizes, initial=0))
-
-    def _read(self, query: Query, groups: Sequence[int], use_threads: bool) -> list[pa.RecordBatch]:
+    def _read(
+        self, query: Query, groups: Sequence[int], use_threads: bool, memory: Memory
+    ) -> list[pa.RecordBatch]:
         """Read the selected rows of row groups; a filter is not applied yet."""
         positions = self._columns.positions(query.schema)
-        batches = self._scanner.read(positions, query.schema, groups, use_threads)
-        if query.rows is None:
-            return batches
-        return [
-            self._rows_in(query.rows, group).of_batch(batch)
-            for group, batch in zip(groups, batches, strict=True)
-        ]
+        return self._scanner.read(positions, query.schema, groups, use_threads, memory, query.rows)
 
 
-def _open(source: Readable, filesystem: object) -> MosaicFile:
-    return MosaicFile(source, filesystem=filesystem)
+def _open(
+    source: Readable, filesystem: object, memory_limit: MemoryLimit, strict: bool
+) -> MosaicFile:
+    return MosaicFile(source, filesystem=filesystem, memory_limit=memory_limit, strict=strict)
 
 
 class _FileColumns:

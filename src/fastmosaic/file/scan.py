@@ -1,292 +1,403 @@
-"""Read columns of row groups: plan the reads, read in at most two rounds, decode.
+"""Read columns of row groups: fetch the bytes, decode them.
 
-The first round reads monolithic buckets, paged buckets that are small or wanted as a whole, and the
-directories of the other paged buckets. The second round reads the wanted slots. There are two
-rounds at most, for any number of row groups.
+`Scanner.read` decodes row groups as a whole. `Scanner.batches` decodes large row groups in portions
+of their rows, in the memory of one portion and of the pages that it keeps decompressed.
 """
 
 from __future__ import annotations
 
-from array import array
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Final
 
 import pyarrow as pa
 
-from ..errors import CorruptFileError, MosaicError, Place, located
-from ..format import bucket as buckets
-from ..format.bucket import Batch, Directory, Layout, Pages
-from ..format.index import Bucket
+from ..errors import CorruptFileError, MemoryLimitError, MosaicError, UnsupportedError, located
+from ..format.bucket import Batch
+from ..format.columns import ColumnDecoder
 from ..format.metadata import FileMetaData
-from ..format.nested import BucketColumns
-from ..format.wire import MAX_BLOCK_BYTES, MAX_FRAME_EXPANSION, Compression, decompress
-from ..query.rows import rows_without_columns
-from ..storage.source import EMPTY, Source, read_ranges
+from ..memory import Memory, MemoryLimit, checked_limit
+from ..query.rows import Rows, rows_without_columns
+from ..storage.source import EMPTY, Source
 from ..threads import map_in_order
+from .fetch import BucketTask, Fetcher, RowSpan
 
-# A paged bucket up to this size is read as a whole: one read is cheaper than one for the directory
-# and more for the slots. A read costs microseconds on a local disk, and milliseconds elsewhere.
-WHOLE_BUCKET_BYTES_LOCAL: Final = 64 << 10
-WHOLE_BUCKET_BYTES_REMOTE: Final = 1 << 20
 # With fewer compressed bytes, threads would wait for each other longer than they decode.
 MIN_THREADED_BYTES: Final = 2 << 20
-# Columns of a paged bucket that one thread decodes at a time.
-MAX_TASK_COLUMNS: Final = 128
-
-
-@dataclass(frozen=True, slots=True)
-class _BucketPart:
-    """The wanted columns of one bucket; the same in every row group."""
-
-    number: int
-    columns: BucketColumns
-    places: list[int]  # of the columns in the result
-    wanted: list[int]  # indices of the columns in the bucket
-    flat: Sequence[int]  # the flat columns that store them
-
-    def divided(self) -> list[_BucketPart]:
-        """Return parts with fewer columns, so that several threads can work on them."""
-        if len(self.wanted) <= MAX_TASK_COLUMNS:
-            return [self]
-        return [
-            _part(
-                self.number,
-                self.columns,
-                self.places[start : start + MAX_TASK_COLUMNS],
-                self.wanted[start : start + MAX_TASK_COLUMNS],
-            )
-            for start in range(0, len(self.wanted), MAX_TASK_COLUMNS)
-        ]
-
-
-def _part(number: int, columns: BucketColumns, places: list[int], wanted: list[int]) -> _BucketPart:
-    return _BucketPart(number, columns, places, wanted, buckets.flat_of(columns, wanted))
-
-
-@dataclass(slots=True)
-class _Task:
-    """A part in one row group, and the bytes read for it."""
-
-    group: int
-    num_rows: int
-    part: _BucketPart
-    bucket: Bucket
-    whole: bool  # whether the whole bucket is read, or only the wanted slots
-    data: pa.Buffer | None = None  # the bucket, or its directory
-    directory: Directory | None = None  # of a paged bucket
-    slots: dict[int, pa.Buffer] | None = None  # by flat column
-
-    @property
-    def size(self) -> int:
-        """The number of bytes to decompress, roughly."""
-        if self.slots is not None:
-            return sum(slot.size for slot in self.slots.values())
-        return self.bucket.compressed_size * len(self.part.wanted) // self.part.columns.num_columns
-
-    @property
-    def place(self) -> Place:
-        return {
-            "row_group": self.group,
-            "bucket": self.part.number,
-            "offset": self.bucket.offset,
-        }
+# Results of up to this size, and of up to so many times the bytes in the file, are decoded at once.
+# What expands further is measured first, and decoded if all of it fits in the memory: a few bytes
+# can stand for any number of equal rows.
+EAGER_BYTES: Final = 128 << 20
+EAGER_EXPANSION: Final = 256
+# Batches: row groups are read together until they reach this size.
+WINDOW_BYTES: Final = 64 << 20
+# They are decoded as a whole up to this size, larger ones in portions.
+WHOLE_GROUP_BYTES: Final = 128 << 20
+# The size of a portion, unless the caller asks for more rows.
+PORTION_BYTES: Final = 32 << 20
+# Decompressed pages that are kept from one portion to the next. Others are decompressed again.
+KEPT_BYTES: Final = 512 << 20
 
 
 class Scanner:
-    """Reads columns of an open file."""
+    """Reads columns of an open file.
 
-    def __init__(self, source: Source, metadata: FileMetaData, tail: pa.Buffer = EMPTY) -> None:
-        self._source = source
-        self._tail = tail  # the end of the file, as far as it was read already
-        self._schema = metadata.schema_block
+    The parameters are those of `Fetcher`.
+    """
+
+    def __init__(
+        self, source: Source, metadata: FileMetaData, tail: pa.Buffer = EMPTY, strict: bool = True
+    ) -> None:
+        self._name = source.name
         self._metadata = metadata
-        self._columns: dict[int, BucketColumns] = {}
+        self._fetcher = Fetcher(source, metadata, tail, strict)
 
     def read(
-        self, positions: Sequence[int], schema: pa.Schema, groups: Sequence[int], use_threads: bool
-    ) -> list[pa.RecordBatch]:
-        """Read the columns at `positions`, with the Arrow `schema`, one record batch per row group."""
-        with located(file=self._source.name):
-            if not positions:
-                return [rows_without_columns(self._metadata.rows_of(group)) for group in groups]
-            parts = self._parts(positions)
-            distinct = list(dict.fromkeys(groups))  # callers may repeat a row group
-            tasks = [
-                task
-                for group in distinct
-                if self._metadata.rows_of(group)
-                for task in self._tasks(group, parts)
-            ]
-            self._fetch(tasks, use_threads)
-            batches = self._decode(tasks, schema, distinct, use_threads)
-            return [batches[group] for group in groups]
-
-    def _parts(self, positions: Sequence[int]) -> list[_BucketPart]:
-        places: dict[int, list[int]] = {}
-        for place, position in enumerate(positions):
-            places.setdefault(self._schema.bucket_of(position), []).append(place)
-        parts = []
-        for number in sorted(places):
-            columns = self._columns.get(number)
-            if columns is None:
-                columns = self._columns[number] = BucketColumns(self._schema, number)
-            first = columns.positions.start
-            wanted = [positions[place] - first for place in places[number]]
-            parts.append(_part(number, columns, places[number], wanted))
-        return parts
-
-    def _tasks(self, group: int, parts: Sequence[_BucketPart]) -> Iterator[_Task]:
-        num_rows = self._metadata.rows_of(group)
-        whole_bytes = (
-            WHOLE_BUCKET_BYTES_LOCAL if self._source.is_local else WHOLE_BUCKET_BYTES_REMOTE
-        )
-        for part in parts:
-            bucket = self._metadata.bucket(group, part.number)
-            if bucket.layout == Layout.MONOLITHIC:
-                yield _Task(group, num_rows, part, bucket, whole=True)
-                continue
-            # If at least half of the columns are wanted, the rest costs less than many reads.
-            whole = (
-                2 * len(part.wanted) >= part.columns.num_columns
-                or bucket.compressed_size <= whole_bytes
-            )
-            for smaller in part.divided():
-                yield _Task(group, num_rows, smaller, bucket, whole)
-
-    def _fetch(self, tasks: Sequence[_Task], use_threads: bool) -> None:
-        ranges = []
-        for task in tasks:
-            size = task.bucket.compressed_size
-            if not task.whole:
-                size = min(size, Directory.size(task.part.columns))
-            ranges.append((task.bucket.offset, size))
-        for task, data in zip(tasks, self._read(ranges, use_threads), strict=True):
-            task.data = data
-            if task.bucket.layout == Layout.PAGED:
-                try:
-                    task.directory = Directory.decode(
-                        data, task.part.columns, task.num_rows, task.bucket.compressed_size
-                    )
-                except MosaicError as error:
-                    error.locate(**task.place)
-                    raise
-        ranges = []
-        partial = [task for task in tasks if not task.whole]
-        for task in partial:
-            assert task.directory is not None
-            for flat in task.part.flat:
-                start, end = task.directory.offsets[flat : flat + 2]
-                ranges.append((task.bucket.offset + start, end - start))
-        slots = iter(self._read(ranges, use_threads))
-        for task in partial:
-            task.slots = {flat: next(slots) for flat in task.part.flat}
-
-    def _read(self, ranges: Sequence[tuple[int, int]], use_threads: bool) -> list[pa.Buffer]:
-        """Return the bytes of `ranges`; only bytes before the tail are read."""
-        tail_start = self._source.size - self._tail.size
-        missing = [(at, min(size, tail_start - at)) for at, size in ranges if at < tail_start]
-        read = iter(read_ranges(self._source, missing, use_threads=use_threads))
-        buffers = []
-        for at, size in ranges:
-            if at >= tail_start:
-                buffers.append(self._tail.slice(at - tail_start, size))
-                continue
-            buffer = next(read)
-            if buffer.size < size:
-                rest = self._tail.slice(0, size - buffer.size)
-                buffer = pa.py_buffer(buffer.to_pybytes() + rest.to_pybytes())
-            buffers.append(buffer)
-        return buffers
-
-    def _decode(
         self,
-        tasks: Sequence[_Task],
+        positions: Sequence[int],
         schema: pa.Schema,
         groups: Sequence[int],
         use_threads: bool,
-    ) -> dict[int, pa.RecordBatch]:
-        budget = _Budget(sum(map(self._metadata.bytes_of, groups)))
-        batches = {group: Batch(len(schema)) for group in groups}
+        memory: Memory,
+        rows: Rows | None = None,
+    ) -> list[pa.RecordBatch]:
+        """Read the columns at `positions`, with the Arrow `schema`, of row groups.
 
-        def decode(task: _Task) -> None:
-            part = task.part
+        `rows` selects rows of the file by number. The result has one record batch for each row
+        group, or several if one is too large for Arrow's offsets.
+        """
+        with located(file=self._name):
+            spans = [RowSpan.of(self._metadata, group, rows) for group in dict.fromkeys(groups)]
+            if not positions:
+                batches = {span.group: [rows_without_columns(span.num_chosen)] for span in spans}
+            else:
+                batches = self._read(positions, schema, spans, use_threads, memory)
+            return [batch for group in groups for batch in batches[group]]
+
+    def _read(
+        self,
+        positions: Sequence[int],
+        schema: pa.Schema,
+        spans: Sequence[RowSpan],
+        use_threads: bool,
+        memory: Memory,
+    ) -> dict[int, list[pa.RecordBatch]]:
+        parts = self._fetcher.parts(positions)
+        tasks = [task for span in spans for task in self._fetcher.tasks(span, parts)]
+        decoding = _Decoding(self._fetcher, spans, len(schema), memory)
+        decoding.run(tasks, use_threads)
+        required = _required(schema)
+        batches = {}
+        for span in spans:
+            if span.group in decoding.too_large:
+                own = [task for task in tasks if task.span is span]
+                for task in self._fetcher.fetched(own, use_threads):
+                    with located(**task.place):
+                        size = _opened(self._fetcher, task).measure(span.count)
+                    memory.take(size)
+                    task.release()
+
+                def paid() -> Memory:
+                    return _Paid(whole=memory)
+
+                portions = self._portions(span, own, schema, use_threads, paid, PORTION_BYTES)
+                batches[span.group] = list(portions)
+            else:
+                batch = _finished(span, decoding.batches[span.group], schema, required)
+                batches[span.group] = [span.chosen(batch)]
+        return batches
+
+    def batches(
+        self,
+        positions: Sequence[int],
+        schema: pa.Schema,
+        groups: Sequence[int],
+        use_threads: bool,
+        memory_limit: MemoryLimit,
+        batch_rows: int,
+        rows: Rows | None = None,
+    ) -> Iterator[pa.RecordBatch]:
+        """Read row groups of any size; the limit holds for each batch.
+
+        Small row groups are read together, and each is a batch. Large ones are read in batches of a
+        multiple of `batch_rows` rows.
+        """
+        for window in self._windows(positions, groups):
+            batches: Iterable[pa.RecordBatch] | None
+            batches = self.whole(positions, schema, window, use_threads, memory_limit, rows)
+            if batches is None:
+                batches = self.portions(
+                    positions, schema, window, use_threads, memory_limit, batch_rows, rows
+                )
+            yield from batches
+
+    def _windows(self, positions: Sequence[int], groups: Sequence[int]) -> Iterator[list[int]]:
+        """Divide row groups into windows that end when they reach WINDOW_BYTES."""
+        row_bytes = self._metadata.row_bytes(positions)
+        window: list[int] = []
+        size = 0
+        for group in groups:
+            window.append(group)
+            size += max(self._metadata.bytes_of(group), row_bytes * self._metadata.rows_of(group))
+            if size >= WINDOW_BYTES:
+                yield window
+                window, size = [], 0
+        if window:
+            yield window
+
+    def whole(
+        self,
+        positions: Sequence[int],
+        schema: pa.Schema,
+        groups: Sequence[int],
+        use_threads: bool,
+        memory_limit: MemoryLimit,
+        rows: Rows | None = None,
+    ) -> list[pa.RecordBatch] | None:
+        """Read row groups together; return None if they are large."""
+        num_rows = sum(map(self._metadata.rows_of, groups))
+        if num_rows * self._metadata.row_bytes(positions) > WHOLE_GROUP_BYTES:
+            return None
+        limit = WHOLE_GROUP_BYTES
+        if memory_limit is not None:
+            limit = min(limit, checked_limit(memory_limit))
+        try:
+            return self.read(positions, schema, groups, use_threads, Memory(limit), rows)
+        except MemoryLimitError:
+            return None
+
+    def portions(
+        self,
+        positions: Sequence[int],
+        schema: pa.Schema,
+        groups: Sequence[int],
+        use_threads: bool,
+        memory_limit: MemoryLimit,
+        batch_rows: int,
+        rows: Rows | None = None,
+    ) -> Iterator[pa.RecordBatch]:
+        """Read row groups in batches of a multiple of `batch_rows` rows."""
+
+        def memory() -> Memory:
+            return Memory(memory_limit)
+
+        size = PORTION_BYTES
+        if memory_limit is not None:
+            size = min(size, checked_limit(memory_limit))
+        parts = self._fetcher.parts(positions)
+        for group in groups:
+            span = RowSpan.of(self._metadata, group, rows)
+            if not positions:
+                yield rows_without_columns(span.num_chosen)
+                continue
+            tasks = list(self._fetcher.tasks(span, parts))
+            with located(file=self._name):
+                yield from self._portions(
+                    span, tasks, schema, use_threads, memory, size, batch_rows
+                )
+
+    def _portions(
+        self,
+        span: RowSpan,
+        tasks: Sequence[BucketTask],
+        schema: pa.Schema,
+        use_threads: bool,
+        memory: Callable[[], Memory],
+        size: int,
+        batch_rows: int = 1,
+    ) -> Iterator[pa.RecordBatch]:
+        """Decode the tasks of a row group in portions, each within the limit of a new `memory`.
+
+        A portion has a multiple of `batch_rows` rows, and about `size` bytes if it can.
+        """
+        opened = [_Opened(self._fetcher, task) for task in tasks]
+        kept = bound = 0
+        fetched = zip(opened, self._fetcher.fetched(tasks, use_threads), strict=True)
+        measured = map_in_order(_Opened.measure, (one for one, _ in fetched), use_threads)
+        for one, (stored, of_task) in zip(opened, measured, strict=True):
+            kept += stored
+            one.keep(kept <= KEPT_BYTES)
+            bound += of_task
+        step = size * span.num_rows // max(1, bound)
+        step = max(1, step // batch_rows) * batch_rows
+        required = _required(schema)
+        done = 0
+        while done < span.count:
+            portion = replace(
+                span, start=span.start + done, count=min(step, span.count - done), rows=None
+            )
             try:
-                pages, numbers = self._pages(task)
-                budget.spend(buckets.expansion(pages, numbers, part.columns, part.wanted))
-                batch = batches[task.group]
-                buckets.decode(pages, numbers, part.columns, part.wanted, batch, part.places)
-            except MosaicError as error:
-                error.locate(**task.place)
-                raise
+                batch = _portion(opened, portion, len(schema), use_threads, memory())
+            except OverflowError as error:
+                if portion.count == 1:
+                    raise UnsupportedError(
+                        f"{error}, the limit of Arrow's offsets", row_group=span.group
+                    ) from error
+                step = portion.count // 2
+                continue
+            yield span.chosen(_finished(portion, batch, schema, required), done)
+            done += portion.count
 
+
+class _Decoding:
+    """Decodes row groups as a whole."""
+
+    def __init__(
+        self, fetcher: Fetcher, spans: Sequence[RowSpan], num_columns: int, memory: Memory
+    ) -> None:
+        self._fetcher = fetcher
+        self._memory = memory
+        self._memories = {span.group: memory.part() for span in spans}
+        self._later: list[BucketTask] = []
+        self._turn = threading.Lock()
+        self._eager_bytes = EAGER_BYTES
+        self.batches = {span.group: Batch(num_columns) for span in spans}
+        self.too_large: set[int] = set()  # row groups that exceed Arrow's offsets
+
+    def run(self, tasks: Sequence[BucketTask], use_threads: bool) -> None:
         threaded = (
             use_threads
             and len(tasks) > 1
             and sum(task.size for task in tasks) >= MIN_THREADED_BYTES
         )
-        for _ in map_in_order(decode, tasks, threaded):
+        for _ in map_in_order(self._first, self._fetcher.fetched(tasks, use_threads), threaded):
             pass
-        required = [place for place, field in enumerate(schema) if not field.nullable]
-        return {
-            group: self._finish(group, batch, schema, required) for group, batch in batches.items()
-        }
+        for _ in map_in_order(self._second, self._later, use_threads):
+            pass
+        for group in self.too_large:
+            self._memories[group].give_back()
 
-    def _finish(
-        self, group: int, batch: Batch, schema: pa.Schema, required: Sequence[int]
-    ) -> pa.RecordBatch:
-        num_rows = self._metadata.rows_of(group)
-        if num_rows == 0:
-            return pa.RecordBatch.from_pylist([], schema=schema)
-        for place in required:
-            nulls = batch.null_count(place)
-            if nulls:
-                raise CorruptFileError(
-                    f"there are {nulls} nulls, but the column is declared not null",
-                    row_group=group,
-                    column=schema.names[place],
-                )
-        return batch.finish(num_rows, schema)
-
-    def _pages(self, task: _Task) -> tuple[Pages, Sequence[int]]:
-        """Return pages, and the numbers of those that are wanted."""
-        columns, flats = task.part.columns, task.part.flat
-        if task.directory is None:
-            data: Any = task.data
-            if self._metadata.codec == Compression.ZSTD:
-                data = decompress(data, task.bucket.uncompressed_size)
-            pages = buckets.open_monolithic(data, columns, task.num_rows, max(flats) + 1)
-            return pages, flats
-        offsets = task.directory.offsets
-        slots: list[Any] = [None] * len(flats)
-        stored = [i for i, flat in enumerate(flats) if offsets[flat] < offsets[flat + 1]]
-        if task.slots is not None:
-            for i in stored:
-                slots[i] = buckets.decode_slot(task.slots[flats[i]])
-        else:
-            spans = array("q")
-            for i in stored:
-                spans.extend(offsets[flats[i] : flats[i] + 2])
-            for i, page in zip(stored, buckets.decode_slots(task.data, spans), strict=True):
-                slots[i] = page
-        pages = buckets.open_slots(slots, columns, flats, task.directory.rows)
-        return pages, range(len(flats))
-
-
-class _Budget:
-    """A limit on how much memory the bytes of row groups may expand to.
-
-    A constant column takes a few bytes for any number of rows. Without a limit, a small file could
-    exhaust the memory.
-    """
-
-    def __init__(self, compressed_bytes: int) -> None:
-        self._left = max(MAX_BLOCK_BYTES, compressed_bytes * MAX_FRAME_EXPANSION)
-
-    def spend(self, size: int) -> None:
-        self._left -= size
-        if self._left < 0:
-            raise CorruptFileError(
-                "constant columns or arrays would expand to far more memory than the size of the "
-                "file suggests; if you trust the file, read fewer columns or row groups at a time"
+    def _first(self, task: BucketTask) -> None:
+        """Decode a task, or only measure it if it expands much."""
+        group = task.span.group
+        try:
+            decoder = _opened(self._fetcher, task)
+            if not self._is_eager(decoder.bound(), task.size):
+                self._memories[group].take(decoder.measure(task.span.count))
+                self._later.append(task)
+                return
+            task.release()
+            decoder.decode(
+                task.span.count, self.batches[group], task.part.places, self._memories[group]
             )
+        except OverflowError:
+            task.release()
+            self.too_large.add(group)
+        except MemoryLimitError:
+            raise  # it concerns the whole result
+        except MosaicError as error:
+            error.locate(**task.place)
+            raise
+
+    def _second(self, task: BucketTask) -> None:
+        """Decode a task that was measured."""
+        group = task.span.group
+        if group in self.too_large:
+            return
+        decoder = _opened(self._fetcher, task)
+        task.release()
+        free = _Paid(whole=self._memory)
+        try:
+            decoder.decode(task.span.count, self.batches[group], task.part.places, free)
+        except OverflowError:
+            self.too_large.add(group)
+
+    def _is_eager(self, bound: int, stored: int) -> bool:
+        surplus = max(0, bound - stored * EAGER_EXPANSION)
+        with self._turn:
+            if surplus > self._eager_bytes:
+                return False
+            self._eager_bytes -= surplus
+            return True
+
+
+class _Paid(Memory):
+    """Memory that was taken before."""
+
+    def take(self, size: int) -> None:
+        pass
+
+
+def _opened(fetcher: Fetcher, task: BucketTask) -> ColumnDecoder:
+    """Return the decoder of a task, at the first row of its span."""
+    decoder, _ = fetcher.open(task)
+    if task.span.start:
+        decoder.skip(task.span.start)
+    return decoder
+
+
+class _Opened:
+    """A task whose rows are decoded in portions. Its pages may be kept from one to the next."""
+
+    def __init__(self, fetcher: Fetcher, task: BucketTask) -> None:
+        self._fetcher = fetcher
+        self._task = task
+        self._decoder: ColumnDecoder | None = None
+        self._keeps = True
+
+    def measure(self) -> tuple[int, int]:
+        """Return the size of the pages, and the memory that all rows take at most."""
+        with located(**self._task.place):
+            self._decoder, size = self._open()
+            return size, self._decoder.bound()
+
+    def keep(self, keeps: bool) -> None:
+        """Set whether the pages are kept."""
+        self._keeps = keeps
+        if not keeps:
+            self._decoder = None
+
+    def decode(self, span: RowSpan, batch: Batch, memory: Memory) -> None:
+        with located(**self._task.place):
+            decoder, self._decoder = self._decoder, None
+            if decoder is None or decoder.row > span.start:
+                decoder, _ = self._open()
+            if decoder.row < span.start:
+                decoder.skip(span.start - decoder.row)
+            decoder.decode(span.count, batch, self._task.part.places, memory)
+            if self._keeps:
+                self._decoder = decoder
+
+    def _open(self) -> tuple[ColumnDecoder, int]:
+        if self._task.data is None:
+            self._fetcher.fetch([self._task], use_threads=False)
+        opened = self._fetcher.open(self._task)
+        self._task.release()
+        return opened
+
+
+def _portion(
+    opened: Sequence[_Opened], span: RowSpan, num_columns: int, use_threads: bool, memory: Memory
+) -> Batch:
+    """Decode some rows of all tasks."""
+    batch = Batch(num_columns)
+
+    def decode(one: _Opened) -> None:
+        one.decode(span, batch, memory)
+
+    for _ in map_in_order(decode, opened, use_threads):
+        pass
+    return batch
+
+
+def _required(schema: pa.Schema) -> list[int]:
+    """Return the places of the columns that must not be null."""
+    return [place for place, field in enumerate(schema) if not field.nullable]
+
+
+def _finished(
+    span: RowSpan, batch: Batch, schema: pa.Schema, required: Sequence[int]
+) -> pa.RecordBatch:
+    """Return the record batch of a span whose columns are all decoded."""
+    if span.count == 0:
+        return pa.RecordBatch.from_pylist([], schema=schema)
+    for place in required:
+        nulls = batch.null_count(place)
+        if nulls:
+            raise CorruptFileError(
+                f"there are {nulls} nulls, but the column is declared not null",
+                row_group=span.group,
+                column=schema.names[place],
+            )
+    return batch.finish(span.count, schema)

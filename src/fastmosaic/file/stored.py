@@ -26,7 +26,8 @@ from ..format.metadata import FileMetaData
 from ..format.nested import BucketColumns, Node
 from ..format.schema import SchemaBlock
 from ..format.types import Kind
-from ..format.wire import MAX_VARINT_BYTES, Compression, Cursor, decompress
+from ..format.wire import MAX_VARINT_BYTES, Compression, Cursor
+from ..memory import Memory
 from ..storage.source import Source, read_ranges
 
 
@@ -73,7 +74,7 @@ class Page:
         if not self.num_entries:
             return pa.nulls(0, self._node.arrow)
         try:
-            return self._pages.entries(self._number, self._node.arrow)
+            return self._pages.entries(self._number, self._node.arrow, Memory())
         except PageFault as fault:
             raise CorruptFileError(str(fault), column=self.path) from fault
 
@@ -262,7 +263,7 @@ def _page(pages: Pages, number: int, path: str, node: Node, stored: int) -> Page
     block = pages.block(number) if node.type.kind == Kind.ARRAY_BLOCK else None
     if block is not None:
         encoding = Encoding.ARRAY_BLOCK
-        null_count = list_blocks.decode(block, node.type, num_rows).null_count
+        null_count = list_blocks.check(block, node.type, num_rows)
     return Page(
         path,
         "lengths" if node.children else str(node.type.arrow),
@@ -333,7 +334,8 @@ class _Monolithic:
             return buckets.open_slots([None] * count, columns, range(count), [0] * count)
         data = self._data
         if self._codec == Compression.ZSTD:
-            data = decompress(data, self.wanted.bucket.uncompressed_size)
+            size = self.wanted.bucket.uncompressed_size
+            data = buckets.decompress_bucket(data, size, columns, self._num_rows)
         return buckets.open_monolithic(data, columns, self._num_rows, count)
 
 
@@ -350,8 +352,12 @@ class _Paged:
         self.slots = [(bucket.offset + start, end - start) for start, end in spans]
 
     def stored(self, slots: Sequence[pa.Buffer]) -> Iterator[StoredColumn]:
-        decoded = [buckets.decode_slot(slot) if slot.size else None for slot in slots]
-        pages = buckets.open_slots(decoded, self.wanted.columns, self._flats, self._directory.rows)
+        columns, rows = self.wanted.columns, self._directory.rows
+        decoded = [
+            buckets.decode_slot(slot, columns, flat, rows[flat]) if slot.size else None
+            for slot, flat in zip(slots, self._flats, strict=True)
+        ]
+        pages = buckets.open_slots(decoded, columns, self._flats, rows)
         yield from self.wanted.stored(pages, range(pages.count), self._bytes())
 
     def bytes_of_columns(self) -> dict[int, int]:

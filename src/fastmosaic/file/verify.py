@@ -2,57 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import Any, Final, Unpack
+from typing import Final
 
-import pyarrow as pa
-import zstandard
-
-from ..errors import CorruptFileError, MosaicError, Place, describe_place
 from ..format.annex import Annex, BlockChecksums
-from ..format.bucket import Directory, Layout
 from ..format.index import Bucket, Statistic
 from ..format.metadata import FileMetaData
-from ..format.nested import BucketColumns
-from ..format.statistics import measure
 from ..format.user_schema import Attached
-from ..format.wire import Compression, Cursor, crc32c
+from ..format.wire import Compression, crc32c
 from ..storage.source import Source, open_source, read_ranges
 from ..threads import map_in_order
 from .opening import Opening
 from .reader import Readable
-from .scan import MIN_THREADED_BYTES, Scanner
+from .scan import MIN_THREADED_BYTES
+from .verify_bucket import BucketCheck, Frames, Notes, Problem
 
 _SCHEMA_PREFIX: Final = 4  # bytes of the schema block before its frame
-_MAX_FRAME_HEADER: Final = 18  # bytes, by zstd
-
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """Something that is wrong with a file, and where.
-
-    The fields have the same meaning as those of `MosaicError`.
-    """
-
-    message: str
-    offset: int | None = None
-    row_group: int | None = None
-    bucket: int | None = None
-    column: str | None = None
-    part: str | None = None
-
-    @classmethod
-    def of(cls, error: MosaicError) -> Problem:
-        return cls(
-            error.message, error.offset, error.row_group, error.bucket, error.column, error.part
-        )
-
-    def __str__(self) -> str:
-        place = describe_place(self.part, self.row_group, self.bucket, self.column, self.offset)
-        return f"{place}: {self.message}" if place else self.message
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,39 +98,7 @@ def verify(
         opened.close()
 
 
-@dataclass(slots=True)
-class _Frames:
-    """The number of compressed blocks, and of those that contain a checksum."""
-
-    count: int = 0
-    checked: int = 0
-
-    def add(self, frame: memoryview | bytes) -> None:
-        self.count += 1
-        try:
-            self.checked += zstandard.get_frame_parameters(frame).has_checksum
-        except zstandard.ZstdError:
-            self.checked += 1  # decoding will report the damage
-
-
-class _Notes:
-    """A list of problems, and how errors get into it."""
-
-    def __init__(self) -> None:
-        self.problems: list[Problem] = []
-
-    @contextmanager
-    def noting(self, **place: Unpack[Place]) -> Iterator[None]:
-        """Record errors about the file that the block raises, and go on after it."""
-        try:
-            yield
-        except MosaicError as error:
-            self.problems.append(Problem.of(error.locate(**place)))
-        except pa.ArrowException as error:
-            self.problems.append(Problem.of(CorruptFileError(str(error), **place)))
-
-
-class _Check(_Notes):
+class _Check(Notes):
     """The check of one file."""
 
     def __init__(self, source: Source, use_threads: bool) -> None:
@@ -176,7 +109,7 @@ class _Check(_Notes):
         self.unverified: list[str] = []
         self.metadata: FileMetaData | None = None
         self.attached: Attached | None = None
-        self.frames = _Frames()
+        self.frames = Frames()
         self.num_statistics = 0
 
     def report(self) -> VerifyReport:
@@ -322,24 +255,17 @@ class _Check(_Notes):
                 for statistic in metadata.statistics(group):
                     number = metadata.schema_block.bucket_of(statistic.position)
                     stated.setdefault(number, []).append(statistic)
-            jobs = [
-                _Job(
-                    self.source,
-                    metadata,
-                    group,
-                    number,
-                    bucket,
-                    one,
-                    stated.get(number, ()),
-                    self.attached,
+            checks = [
+                BucketCheck(
+                    metadata, group, number, bucket, one, stated.get(number, ()), self.attached
                 )
                 for (number, bucket), one in zip(listed, data, strict=True)
             ]
             threaded = self.use_threads and sum(one.size for one in data) >= MIN_THREADED_BYTES
-            for job in map_in_order(_Job.run, jobs, threaded):
-                self.problems += job.problems
-                self.frames.count += job.frames.count
-                self.frames.checked += job.frames.checked
+            for check in map_in_order(BucketCheck.run, checks, threaded):
+                self.problems += check.problems
+                self.frames.count += check.frames.count
+                self.frames.checked += check.frames.checked
             self.num_statistics += sum(map(len, stated.values()))
         if blocks is None or len(self.problems) > before:
             return
@@ -351,138 +277,3 @@ class _Check(_Notes):
                     group,
                 )
             )
-
-
-class _HeldBucket:
-    """A bucket that was read already, as a source."""
-
-    is_local = True
-
-    def __init__(self, name: str, size: int, offset: int, data: pa.Buffer) -> None:
-        self.name = name
-        self.size = size
-        self._offset = offset
-        self._data = data
-
-    def read_at(self, offset: int, length: int) -> pa.Buffer:
-        return self._data.slice(offset - self._offset, length)
-
-    def close(self) -> None:
-        pass
-
-
-class _Job(_Notes):
-    """The check of one bucket."""
-
-    def __init__(
-        self,
-        source: Source,
-        metadata: FileMetaData,
-        group: int,
-        number: int,
-        bucket: Bucket,
-        data: pa.Buffer,
-        stated: Sequence[Statistic],
-        attached: Attached | None,
-    ) -> None:
-        super().__init__()
-        self._metadata = metadata
-        self._group = group
-        self._number = number
-        self._bucket = bucket
-        self._data = data
-        self._stated = stated
-        self._attached = attached
-        self._place: Place = {"row_group": group, "bucket": number, "offset": bucket.offset}
-        held: Any = _HeldBucket(source.name, source.size, bucket.offset, data)
-        self._scanner = Scanner(held, metadata)
-        self.frames = _Frames()
-
-    def run(self) -> _Job:
-        block = self._metadata.schema_block
-        positions = block.bucket_columns(self._number)
-        if not positions:
-            return self
-        self._count_frames()
-        try:
-            batch = self._read(positions)
-        except MosaicError:
-            self._blame(positions)
-            return self
-        stated = {statistic.position: statistic for statistic in self._stated}
-        for position, column in zip(positions, batch.columns, strict=True):
-            name = block.name(position)
-            with self.noting(**self._in_column(name)):
-                column.validate(full=True)
-                if self._attached is not None:
-                    self._attached.put_on(batch.select([name]))
-                if position in stated:
-                    self._check_statistic(stated[position], column)
-        return self
-
-    def _in_column(self, name: str) -> Place:
-        return {**self._place, "column": name}
-
-    def _read(self, positions: Sequence[int]) -> pa.RecordBatch:
-        schema = pa.schema(self._metadata.schema_block.fields(positions))
-        (batch,) = self._scanner.read(positions, schema, [self._group], use_threads=False)
-        return batch
-
-    def _blame(self, positions: Sequence[int]) -> None:
-        """Record the columns that cannot be read; if none can, record the bucket instead."""
-        columns = _Notes()
-        for position in positions:
-            name = self._metadata.schema_block.name(position)
-            with columns.noting(**self._in_column(name)):
-                self._read([position])
-        if 0 < len(columns.problems) < len(positions):
-            self.problems += columns.problems
-            return
-        with self.noting(**self._place):
-            self._read(positions)
-
-    def _count_frames(self) -> None:
-        if self._metadata.codec == Compression.NONE:
-            return
-        if self._bucket.layout == Layout.MONOLITHIC:
-            self.frames.add(memoryview(self._data)[:_MAX_FRAME_HEADER].tobytes())
-            return
-        try:
-            columns = BucketColumns(self._metadata.schema_block, self._number)
-            num_rows = self._metadata.rows_of(self._group)
-            directory = Directory.decode(self._data, columns, num_rows, self._data.size)
-            for start, end in pairwise(directory.offsets):
-                if start < end:
-                    slot = Cursor(self._data.slice(start, end - start))
-                    slot.varint()
-                    self.frames.add(slot.take(min(slot.remaining, _MAX_FRAME_HEADER)))
-        except CorruptFileError:
-            pass  # decoding will report it
-
-    def _check_statistic(self, stated: Statistic, column: pa.Array) -> None:
-        block = self._metadata.schema_block
-        chunked = pa.chunked_array([column])
-        actual = measure(stated.position, block.column_type(stated.position), chunked)
-        if actual == stated:
-            return
-        if stated.null_count != actual.null_count:
-            raise CorruptFileError(
-                f"there are {actual.null_count} nulls, but the statistics say {stated.null_count}"
-            )
-        if not _is_between(self._metadata, actual, stated):
-            raise CorruptFileError("there are values outside the bounds of the statistics")
-
-
-def _is_between(metadata: FileMetaData, actual: Statistic, stated: Statistic) -> bool:
-    """Tell whether the stated bounds include the actual ones; they may be wider."""
-    import pyarrow.compute as pc
-
-    low, high = metadata.bounds(actual)
-    stated_low, stated_high = metadata.bounds(stated)
-    if low is None or stated_low is None:
-        return low is stated_low
-    if pa.types.is_floating(low.type) and pc.is_nan(stated_low).as_py():
-        return True  # by the format, a NaN as the first value says nothing about the others
-    return bool(
-        pc.and_(pc.less_equal(stated_low, low), pc.greater_equal(stated_high, high)).as_py()
-    )

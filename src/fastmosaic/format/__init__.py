@@ -10,6 +10,7 @@ _schema       Loops over the bytes of a schema block: column names, type descrip
 annex         The annex: optional sections that version 1 of the format has no place for
 array_block   Kudu's array data block: a column of arrays in one block of bytes
 bucket        The columns of a bucket, encoded in one of two layouts
+columns       Columns of a bucket, decoded to Arrow arrays one portion of rows after another
 footer        The footer: the last 32 bytes of a file, its version and its feature flags
 hashes        Stable 64-bit hashes of Arrow values, which are the same in every process
 index         The row group index: where the buckets of each row group are, and their statistics

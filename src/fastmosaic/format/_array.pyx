@@ -29,7 +29,7 @@ from cpython.bytes cimport PyBytes_FromStringAndSize
 from fastmosaic.format._arrow cimport ArrowArray
 from fastmosaic.format._crc cimport fm_crc32c
 from fastmosaic.format._wire cimport (
-    Reader, fm_bits, fm_copy, fm_ctz64, fm_equal, fm_is_ascii, fm_load16, fm_load32, fm_load64,
+    MAX_DIGITS, Reader, fm_bits, fm_copy, fm_ctz64, fm_equal, fm_has_digits, fm_is_ascii, fm_load16, fm_load32, fm_load64,
     fm_popcount64, fm_store16, fm_store32, fm_store64, is_utf8, left, put_varint, uint16_t, uint32_t,
     uint64_t, varint, varint_size,
 )
@@ -59,6 +59,7 @@ cdef enum Fault:
     TOO_LONG
     TOO_MANY_ELEMENTS
     BAD_DECIMAL
+    BAD_TIME
     BAD_LISTS
     NO_MEMORY
 
@@ -83,6 +84,7 @@ _FACTS = (
     "an array has more than 65,535 elements",
     "there are more than 1,073,741,823 arrays or elements",
     "a decimal has more digits than its type",
+    "a time is negative or not less than 24 hours",
     "the lengths of the lists do not match their elements",
     "out of memory",
 )
@@ -1044,6 +1046,45 @@ cdef class Block:
         if fault:
             fail(fault)
 
+    def check_range(self, int digits, int64_t limit):
+        """Check that decimals have at most `digits` digits, or that times are in 0..`limit` - 1.
+
+        One of the two is 0.
+        """
+        cdef uint8_t[16] value
+        cdef int64_t i
+        cdef int fault = FINE, width = self._bits // 8
+        if width < 4 or not 0 <= digits <= MAX_DIGITS or limit < 0:
+            raise ValueError(f"{self._bits} bits with {digits} digits up to {limit}")
+        with nogil:
+            for i in range(self.num_values):
+                if width == 16:
+                    memcpy(value, self._data + 8 + 16 * i, 16)
+                else:
+                    widen(value, 16, self._data + 8 + width * i, width)
+                if digits and not fm_has_digits(fm_load64(value), fm_load64(value + 8), digits):
+                    fault = BAD_DECIMAL
+                elif limit and fm_load64(value) >= <uint64_t>limit:
+                    fault = BAD_TIME
+        if fault:
+            fail(fault)
+
+    def check(self, bint utf8):
+        """Check what `fill_lists` and `fill_strings` check, in memory for the stored bytes only."""
+        cdef uint32_t* starts = NULL
+        cdef int fault
+        with nogil:
+            fault = check_null_runs(self._lengths, self._rows, self.num_arrays)
+            if not fault and self._bits == 0:
+                starts = <uint32_t*>malloc((self.num_values + 1) * sizeof(uint32_t))
+                fault = NO_MEMORY if starts == NULL else self._fill_starts(starts)
+                if not fault and utf8 and not strings_are_utf8(
+                        self._data + 12, self.text_size, starts, 0, self.num_values):
+                    fault = BAD_UTF8
+                free(starts)
+        if fault:
+            fail(fault)
+
     cdef int _fill_starts(self, uint32_t* out) noexcept nogil:
         """Decode the starts of the non-null strings, beginning with 0, and the end of the last."""
         cdef const uint8_t* at = self._data + 12 + self.text_size
@@ -1104,6 +1145,40 @@ cdef int check_nulls(const int32_t* offsets, const uint8_t* validity, int64_t co
             if offsets[i] != offsets[i + 1]:
                 return NULL_WITH_ELEMENTS
         row += step
+    return FINE
+
+
+cdef int check_null_runs(Reader lengths, Reader rows, int64_t count) noexcept nogil:
+    """Check that no null list has elements, run by run."""
+    cdef Run length, row
+    cdef int64_t done = 0, in_length = 0, in_row = 0, i, step
+    cdef int fault
+    length.count = row.count = 0
+    length.literal = row.literal = False
+    length.value = row.value = 0
+    while done < count:
+        if in_length == length.count:
+            fault = take_run(&lengths, 16, count - done, &length)
+            if fault:
+                return fault
+            in_length = 0
+        if in_row == row.count:
+            fault = take_run(&rows, 1, count - done, &row)
+            if fault:
+                return fault
+            in_row = 0
+        step = min(length.count - in_length, row.count - in_row)
+        if not length.literal and not row.literal:
+            if length.value and not row.value:
+                return NULL_WITH_ELEMENTS
+        elif length.literal or length.value:
+            for i in range(step):
+                if (fm_bits(row.data, row.size, in_row + i, 1) if row.literal else row.value) == 0:
+                    if not length.literal or fm_load16(length.data + 2 * (in_length + i)):
+                        return NULL_WITH_ELEMENTS
+        in_length += step
+        in_row += step
+        done += step
     return FINE
 
 

@@ -1,6 +1,9 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 """Decode the bytes of a bucket to Arrow arrays, column by column, without the GIL.
 
+The rows of a column are decoded one portion after another: each call goes on where the one before
+it stopped, for each column.
+
 The bytes are not trusted: every read is checked against the end of its part, and every count
 against the remaining bytes, before memory is allocated. Errors are `ValueError` (the file is
 damaged) or `OverflowError` (it contains more than Arrow's types can represent).
@@ -13,7 +16,8 @@ from libc.string cimport memcpy, memset
 from fastmosaic.format._arrow cimport ArrowArray
 from fastmosaic.format._wire cimport (
     ALL_NULL, ARRAY_BLOCK, BINARY, BOOL, CONST, DECIMAL64, DECIMAL128, DICT, INT8, INT16, INT32, INT64,
-    NUM_KINDS, PLAIN, STRING, TIMESTAMP_NS, Reader, bit_width, fm_bits, fm_copy, fm_is_ascii,
+    DAY, MAX_DIGITS, NUM_KINDS, PLAIN, STRING, TIME, TIMESTAMP_NS, Reader, bit_width, fm_bits, fm_copy,
+    fm_ctz64, fm_has_digits, fm_is_ascii,
     fm_load16, fm_load32, fm_load64, fm_popcount64, fm_store16, fm_store32, fm_store64, fm_swap16, fm_swap32, fm_swap64,
     is_utf8, left, skip_values, uint16_t, uint32_t, uint64_t, varint, width_of,
 )
@@ -27,6 +31,24 @@ import pyarrow as pa
 _allocate = pa.allocate_buffer
 _import_array = pa.Array._import_from_c
 _import_batch = pa.RecordBatch._import_from_c
+
+cdef extern from *:
+    """
+    #include <sys/mman.h>
+
+    /* Ask for huge pages: touching the pages of a large result one by one takes longer than decoding. */
+    static void fm_use_huge_pages(void* memory, int64_t size) {
+    #ifdef MADV_HUGEPAGE
+        const uintptr_t huge = (uintptr_t)2 << 20;
+        uintptr_t start = ((uintptr_t)memory + huge - 1) & ~(huge - 1);
+        uintptr_t end = ((uintptr_t)memory + (uintptr_t)size) & ~(huge - 1);
+        if (start < end) madvise((void*)start, end - start, MADV_HUGEPAGE);
+    #else
+        (void)memory; (void)size;
+    #endif
+    }
+    """
+    void fm_use_huge_pages(void* memory, int64_t size) nogil
 
 cdef extern from "Python.h":
     ctypedef struct PyObject
@@ -49,6 +71,10 @@ cdef enum Fault:
     BAD_DECIMAL
     BAD_NANOS
     NANOS_OVERFLOW
+    BAD_DIGITS
+    BAD_TIME
+    BAD_LENGTH
+    TOO_FEW
     TOO_LARGE
     NO_MEMORY
 
@@ -64,29 +90,46 @@ _FACTS = (
     "a decimal is longer than 16 bytes",
     "the nanoseconds of a timestamp are not in 0..999999",
     "a timestamp exceeds 64 bits of nanoseconds",
+    "a decimal has more digits than its type; strict=False reads it anyway",
+    "a time is negative or not less than 24 hours; strict=False reads it anyway",
+    "a list has a negative length",
+    "lists have more elements than are stored",
     "the column exceeds 2 GiB in one row group",
     "out of memory",
 )
 
 cdef int64_t MAX_OFFSET = 2147483647
-cdef int64_t MAX_IDLE_ENTRIES = 65536  # in a dictionary with more entries than rows
 cdef int64_t OVERSHOOT = 16  # bytes that short copies may write beyond the end
 # Columns that need no more than this in total share one allocation.
 cdef int64_t MAX_SHARED_BYTES = 1 << 20
-cdef int BLOCK = 1024  # indices per block, which fit in the first-level cache
+cdef enum:
+    BLOCK = 1024  # values per block, which fit in the first-level cache
+    IDLE = 65536  # entries that a dictionary may have, however few rows there are
+    MAX_TABLE = 4096  # entries of a dictionary for which a table is always made
+    COPY_BYTES = 1 << 18
+    HUGE_BYTES = 16 << 20
 
 
+MAX_IDLE_ENTRIES = IDLE
+
+
+# A page, or a portion of one: `rows` rows from number `row` on.
 cdef struct Page:
     int encoding
     int kind
+    int digits                # the precision of a decimal; 0 if it is not checked
+    bint strict               # whether times are checked
     bint has_nulls
     int64_t rows
     int64_t non_null
+    int64_t row
+    int64_t value             # non-null values before that row
     const uint8_t* meta       # the value of a CONST, the entries of a DICT
     int64_t meta_size
     int64_t entries
-    const uint8_t* nulls      # bit 1 = null
-    const uint8_t* data
+    const uint8_t* nulls      # of the page; bit 1 = null
+    int64_t null_bytes
+    const uint8_t* data       # PLAIN: of the portion; DICT: of the page
     int64_t data_size
     int64_t size              # bytes of all parts before compression
 
@@ -119,19 +162,35 @@ cdef int take_meta(Page* page, Reader* reader) noexcept nogil:
     return fault
 
 
+cdef inline uint64_t nulls_at(const Page* page, int64_t row, int count) noexcept nogil:
+    """Return the null bits of up to 64 rows; `row` is counted from the start of the portion."""
+    return fm_bits(page.nulls, page.null_bytes, page.row + row, count)
+
+
+cdef int64_t count_values(const Page* page) noexcept nogil:
+    """Count the rows that are not null."""
+    cdef int64_t row = 0, nulls = 0
+    if page.encoding == ALL_NULL:
+        return 0
+    if page.nulls == NULL:
+        return page.rows
+    while row < page.rows:
+        nulls += fm_popcount64(nulls_at(page, row, <int>min(64, page.rows - row)))
+        row += 64
+    return page.rows - nulls
+
+
 cdef int take_nulls(Page* page, Reader* reader) noexcept nogil:
-    cdef int64_t size = (page.rows + 7) // 8, row = 0, nulls = 0
+    cdef int64_t size = (page.rows + 7) // 8
     if not page.has_nulls or page.encoding == ALL_NULL:
         return FINE
     if size > left(reader):
         return TRUNCATED
     page.nulls = reader.at
+    page.null_bytes = size
     page.size += size
     reader.at += size
-    while row < page.rows:
-        nulls += fm_popcount64(fm_bits(page.nulls, size, row, <int>min(64, page.rows - row)))
-        row += 64
-    page.non_null = page.rows - nulls
+    page.non_null = count_values(page)
     return FINE
 
 
@@ -150,7 +209,7 @@ cdef int take_data(Page* page, Reader* reader) noexcept nogil:
         if page.entries == 0 and page.non_null:
             return BAD_INDEX
         # The table of entries may need 16 times their bytes, so unused entries are limited.
-        if page.entries > max(page.non_null, MAX_IDLE_ENTRIES):
+        if page.entries > max(page.non_null, <int64_t>IDLE):
             return BAD_ENTRIES
         reader.at += size
     page.data_size = reader.at - page.data
@@ -222,6 +281,33 @@ cdef int open_page(Page* page, Reader* reader) noexcept nogil:
     return fault
 
 
+cdef int take_portion(const Page* page, int64_t count, Page* portion) noexcept nogil:
+    """Find the next `count` rows of a page; `advance` moves past them."""
+    cdef Reader reader
+    portion[0] = page[0]
+    if count < 0 or count > page.rows - page.row:
+        return TOO_FEW
+    if count == page.rows:
+        return FINE
+    portion.rows = count
+    portion.non_null = count_values(portion)
+    if page.encoding == PLAIN:
+        reader.at = page.data
+        reader.end = page.data + page.data_size
+        if not skip_values(&reader, page.kind, portion.non_null):
+            return TRUNCATED
+        portion.data_size = reader.at - page.data
+    return FINE
+
+
+cdef void advance(Page* page, const Page* portion) noexcept nogil:
+    page.row += portion.rows
+    page.value += portion.non_null
+    if page.encoding == PLAIN:
+        page.data += portion.data_size
+        page.data_size -= portion.data_size
+
+
 # ---- values, densely: one after another, without the nulls
 
 
@@ -231,7 +317,7 @@ cdef inline int arrow_width(int kind) noexcept nogil:
         return 1
     if kind == INT16:
         return 2
-    if kind == INT32:
+    if kind == INT32 or kind == TIME:
         return 4
     if kind == INT64 or kind == TIMESTAMP_NS:
         return 8
@@ -263,8 +349,7 @@ cdef int decode_decimals(Reader* reader, int64_t count, uint8_t* out) noexcept n
     return FINE
 
 
-cdef int decode_fixed(Reader* reader, int kind, int64_t count, uint8_t* out) noexcept nogil:
-    """Decode `count` values of a kind other than BINARY and STRING."""
+cdef int decode_unchecked(Reader* reader, int kind, int64_t count, uint8_t* out) noexcept nogil:
     cdef int64_t i, millis, nanos, number
     cdef const uint8_t* at = reader.at
     if kind == DECIMAL128:
@@ -280,7 +365,7 @@ cdef int decode_fixed(Reader* reader, int kind, int64_t count, uint8_t* out) noe
     elif kind == INT16:
         for i in range(count):
             fm_store16(out + 2 * i, fm_swap16(fm_load16(at + 2 * i)))
-    elif kind == INT32:
+    elif kind == INT32 or kind == TIME:
         for i in range(count):
             fm_store32(out + 4 * i, fm_swap32(fm_load32(at + 4 * i)))
     elif kind == INT64:
@@ -305,6 +390,23 @@ cdef int decode_fixed(Reader* reader, int kind, int64_t count, uint8_t* out) noe
             if millis == -9223372036855LL and nanos < 224192:
                 return NANOS_OVERFLOW
             fm_store64(out + 8 * i, <uint64_t>millis * 1000000 + <uint64_t>nanos)
+    return FINE
+
+
+cdef int decode_fixed(const Page* page, Reader* reader, int64_t count, uint8_t* out) noexcept nogil:
+    """Decode `count` values of a kind other than BINARY and STRING, and check their range."""
+    cdef int fault = decode_unchecked(reader, page.kind, count, out)
+    cdef int64_t i
+    if fault:
+        return fault
+    if page.digits:
+        for i in range(count):
+            if not fm_has_digits(fm_load64(out + 16 * i), fm_load64(out + 16 * i + 8), page.digits):
+                return BAD_DIGITS
+    elif page.kind == TIME and page.strict:
+        for i in range(count):
+            if fm_load32(out + 4 * i) >= DAY:
+                return BAD_TIME
     return FINE
 
 
@@ -348,29 +450,101 @@ cdef void repeat(uint8_t* out, int64_t width, int64_t count) noexcept nogil:
     if width == 1:
         memset(out, out[0], count)
         return
+    # Copies of up to this size come from the cache.
     while filled < total:
         step = min(filled, total - filled)
+        if step > COPY_BYTES:
+            step = min(max(width, COPY_BYTES // width * width), total - filled)
         memcpy(out + filled, out, step)
         filled += step
 
 
-cdef int lookup_fixed(Page* page, uint8_t* out) noexcept nogil:
-    """Decode the values of a DICT page."""
-    cdef int width = arrow_width(page.kind), bits = bit_width(page.entries), count, i, fault
-    cdef uint32_t[1024] indices
-    cdef int64_t done = 0
+cdef inline Reader meta_of(const Page* page) noexcept nogil:
     cdef Reader reader
-    cdef uint8_t* table = <uint8_t*>malloc(page.entries * width + 16)
-    if table == NULL:
-        return NO_MEMORY
     reader.at = page.meta
     reader.end = page.meta + page.meta_size
-    fault = decode_fixed(&reader, page.kind, page.entries, table)
+    return reader
+
+
+cdef inline bint is_large(const Page* page) noexcept nogil:
+    """Whether a table of the dictionary would need much memory, compared with the result."""
+    return page.entries > max(<int64_t>MAX_TABLE, page.rows // 16)
+
+
+cdef int check_fixed(const Page* page, Reader reader, int64_t count) noexcept nogil:
+    """Check `count` values as `decode_fixed` does."""
+    cdef uint8_t[16 * BLOCK] values
+    cdef int64_t step
+    cdef int fault
+    while count:
+        step = min(count, BLOCK)
+        fault = decode_fixed(page, &reader, step, values)
+        if fault:
+            return fault
+        count -= step
+    return FINE
+
+
+cdef int next_indices(const Page* page, int64_t done, uint32_t* indices, int* count) noexcept nogil:
+    """Read up to BLOCK indices of a DICT page, and check them."""
+    count[0] = <int>min(<int64_t>BLOCK, page.non_null - done)
+    unpack(page.data, page.data_size, bit_width(page.entries), page.value + done, count[0], indices)
+    return BAD_INDEX if largest(indices, count[0]) >= page.entries else FINE
+
+
+cdef uint32_t* find_entries(const Page* page) noexcept nogil:
+    """Return where each entry of a dictionary starts, after its length; NULL without memory."""
+    cdef uint32_t* starts = <uint32_t*>malloc((page.entries + 1) * sizeof(uint32_t))
+    cdef Reader reader = meta_of(page)
+    cdef int64_t i
+    if starts != NULL:
+        for i in range(page.entries):
+            starts[i] = <uint32_t>(reader.at - page.meta)
+            skip_values(&reader, page.kind, 1)  # `take_meta` did so before
+    return starts
+
+
+cdef int lookup_in_place(const Page* page, uint8_t* out) noexcept nogil:
+    """Decode the values of a DICT page whose entries are many, each on use."""
+    cdef uint32_t[BLOCK] indices
+    cdef int64_t done = 0, width = width_of(page.kind)
+    cdef int count = 0, i, out_width = arrow_width(page.kind)
+    cdef Reader reader
+    cdef uint32_t* starts = NULL
+    cdef int fault = check_fixed(page, meta_of(page), page.entries)
+    if not fault and width == 0:
+        starts = find_entries(page)
+        if starts == NULL:
+            return NO_MEMORY
+    while not fault and done < page.non_null:
+        fault = next_indices(page, done, indices, &count)
+        if fault:
+            break
+        for i in range(count):
+            reader = meta_of(page)
+            reader.at += <int64_t>indices[i] * width if width else <int64_t>starts[indices[i]]
+            decode_unchecked(&reader, page.kind, 1, out + (done + i) * out_width)
+        done += count
+    free(starts)
+    return fault
+
+
+cdef int lookup_fixed(const Page* page, uint8_t* out) noexcept nogil:
+    """Decode the values of a DICT page."""
+    cdef int width = arrow_width(page.kind), count = 0, i, fault
+    cdef uint32_t[BLOCK] indices
+    cdef int64_t done = 0
+    cdef Reader reader = meta_of(page)
+    cdef uint8_t* table
+    if is_large(page):
+        return lookup_in_place(page, out)
+    table = <uint8_t*>malloc(page.entries * width + 16)
+    if table == NULL:
+        return NO_MEMORY
+    fault = decode_fixed(page, &reader, page.entries, table)
     while fault == FINE and done < page.non_null:
-        count = <int>min(<int64_t>BLOCK, page.non_null - done)
-        unpack(page.data, page.data_size, bits, done, count, indices)
-        if largest(indices, count) >= page.entries:
-            fault = BAD_INDEX
+        fault = next_indices(page, done, indices, &count)
+        if fault:
             break
         if width == 1:
             for i in range(count):
@@ -393,22 +567,21 @@ cdef int lookup_fixed(Page* page, uint8_t* out) noexcept nogil:
     return fault
 
 
-cdef int dense_fixed(Page* page, uint8_t* out) noexcept nogil:
+cdef int dense_fixed(const Page* page, uint8_t* out) noexcept nogil:
     cdef Reader reader
     cdef int fault
     if page.encoding == DICT:
         return lookup_fixed(page, out)
     if page.encoding == CONST:
-        reader.at = page.meta
-        reader.end = page.meta + page.meta_size
+        reader = meta_of(page)
         fault = FINE
         if page.non_null:
-            fault = decode_fixed(&reader, page.kind, 1, out)
+            fault = decode_fixed(page, &reader, 1, out)
             repeat(out, arrow_width(page.kind), page.non_null)
         return fault
     reader.at = page.data
     reader.end = page.data + page.data_size
-    return decode_fixed(&reader, page.kind, page.non_null, out)
+    return decode_fixed(page, &reader, page.non_null, out)
 
 
 # ---- strings: dense offsets and bytes
@@ -423,7 +596,7 @@ cdef inline void copy_short(uint8_t* to, const uint8_t* source, int64_t size,
         memcpy(to, source, size)
 
 
-cdef int plain_strings(Page* page, int32_t* offsets, uint8_t* out) noexcept nogil:
+cdef int plain_strings(const Page* page, int32_t* offsets, uint8_t* out) noexcept nogil:
     cdef Reader reader
     cdef int64_t i, size, filled = 0
     reader.at = page.data
@@ -459,48 +632,98 @@ cdef struct Entry:
     uint8_t[16] short_text   # the text, if it is no longer than this
 
 
-cdef int open_entries(Page* page, Entry* entries, bint* all_short) noexcept nogil:
+cdef inline Entry entry_at(const Page* page, const uint8_t* at) noexcept nogil:
+    """Return the dictionary entry whose length is at `at`; `take_meta` has checked it."""
     cdef Reader reader
-    cdef int64_t i
-    reader.at = page.meta
+    cdef Entry entry
+    reader.at = at
     reader.end = page.meta + page.meta_size
+    entry.size = varint(&reader)
+    entry.text = reader.at
+    return entry
+
+
+cdef int check_entries(const Page* page) noexcept nogil:
+    cdef const uint8_t* at = page.meta
+    cdef Entry entry
+    cdef int64_t i
+    if page.kind == STRING:
+        for i in range(page.entries):
+            entry = entry_at(page, at)
+            if not is_utf8(entry.text, entry.size):
+                return BAD_UTF8
+            at = entry.text + entry.size
+    return FINE
+
+
+cdef void open_entries(const Page* page, Entry* entries, bint* all_short) noexcept nogil:
+    cdef const uint8_t* at = page.meta
+    cdef int64_t i
     all_short[0] = True
     for i in range(page.entries):
-        entries[i].size = varint(&reader)
-        if entries[i].size < 0 or entries[i].size > left(&reader):
-            return TRUNCATED
-        entries[i].text = reader.at
-        reader.at += entries[i].size
-        if page.kind == STRING and not is_utf8(entries[i].text, entries[i].size):
-            return BAD_UTF8
+        entries[i] = entry_at(page, at)
+        at = entries[i].text + entries[i].size
         if entries[i].size <= 16:
             fm_copy(entries[i].short_text, entries[i].text, entries[i].size)
         else:
             all_short[0] = False
-    return FINE
 
 
-cdef int size_strings(Page* page, Entry* entries, int64_t* total) noexcept nogil:
+cdef int64_t longest_entry(const Page* page) noexcept nogil:
+    """Return the size of the longest string of a CONST or DICT page."""
+    cdef const uint8_t* at = page.meta
+    cdef int64_t i, size = 0
+    cdef Entry entry
+    for i in range(page.entries):
+        entry = entry_at(page, at)
+        size = max(size, entry.size)
+        at = entry.text + entry.size
+    return size
+
+
+# A portion of a page, and the buffer of its Arrow array: validity, values, strings.
+cdef struct Column:
+    Page* whole
+    Page page              # the portion
+    int64_t validity       # sizes of the parts, padded to 64 bytes
+    int64_t values
+    int64_t size           # of all parts, with room for OVERSHOOT
+    Entry* entries         # of a DICT of strings
+    bint all_short         # whether each of them has 16 bytes or fewer
+    uint32_t* starts       # instead of `entries`, if these are many
+    uint8_t* data
+    PyObject* owner        # the pyarrow.Buffer that `data` is in
+    ArrowArray* array      # the result
+
+
+cdef int size_strings(Column* column, int64_t* total) noexcept nogil:
     """Compute the bytes of all strings of a CONST or DICT page."""
-    cdef uint32_t[1024] indices
+    cdef const Page* page = &column.page
+    cdef uint32_t[BLOCK] indices
     cdef int64_t done = 0
-    cdef int i, count, bits = bit_width(page.entries)
+    cdef int i, count = 0, fault
+    cdef Entry entry
     total[0] = 0
     if page.encoding == CONST:
-        total[0] = entries[0].size * page.non_null
+        total[0] = entry_at(page, page.meta).size * page.non_null
         return FINE
     while done < page.non_null:
-        count = <int>min(<int64_t>BLOCK, page.non_null - done)
-        unpack(page.data, page.data_size, bits, done, count, indices)
-        if largest(indices, count) >= page.entries:
-            return BAD_INDEX
-        for i in range(count):
-            total[0] += entries[indices[i]].size
+        fault = next_indices(page, done, indices, &count)
+        if fault:
+            return fault
+        if column.entries != NULL:
+            for i in range(count):
+                total[0] += column.entries[indices[i]].size
+        else:
+            for i in range(count):
+                entry = entry_at(page, page.meta + column.starts[indices[i]])
+                total[0] += entry.size
         done += count
     return FINE
 
 
-cdef void repeat_string(Page* page, Entry* entry, int32_t* offsets, uint8_t* out) noexcept nogil:
+cdef void repeat_string(const Page* page, int32_t* offsets, uint8_t* out) noexcept nogil:
+    cdef Entry entry = entry_at(page, page.meta)
     cdef int64_t i
     for i in range(page.non_null + 1):
         offsets[i] = <int32_t>(i * entry.size)
@@ -509,25 +732,32 @@ cdef void repeat_string(Page* page, Entry* entry, int32_t* offsets, uint8_t* out
         repeat(out, entry.size, page.non_null)
 
 
-cdef void lookup_strings(Page* page, Entry* entries, bint all_short, int32_t* offsets,
-                         uint8_t* out) noexcept nogil:
-    cdef uint32_t[1024] indices
+cdef void lookup_strings(const Column* column, int32_t* offsets, uint8_t* out) noexcept nogil:
+    """Decode a DICT page; `size_strings` has checked the indices."""
+    cdef const Page* page = &column.page
+    cdef uint32_t[BLOCK] indices
     cdef int64_t done = 0, filled = 0
-    cdef int i, count, bits = bit_width(page.entries)
+    cdef int i, count = 0
     cdef Entry* entry
+    cdef Entry found
     offsets[0] = 0
     while done < page.non_null:
-        count = <int>min(<int64_t>BLOCK, page.non_null - done)
-        unpack(page.data, page.data_size, bits, done, count, indices)
-        if all_short:
+        next_indices(page, done, indices, &count)
+        if column.entries == NULL:
             for i in range(count):
-                entry = &entries[indices[i]]
+                found = entry_at(page, page.meta + column.starts[indices[i]])
+                memcpy(out + filled, found.text, found.size)
+                filled += found.size
+                offsets[done + i + 1] = <int32_t>filled
+        elif column.all_short:
+            for i in range(count):
+                entry = &column.entries[indices[i]]
                 memcpy(out + filled, entry.short_text, 16)  # may write beyond the end, where there is room
                 filled += entry.size
                 offsets[done + i + 1] = <int32_t>filled
         else:
             for i in range(count):
-                entry = &entries[indices[i]]
+                entry = &column.entries[indices[i]]
                 memcpy(out + filled, entry.text, entry.size)
                 filled += entry.size
                 offsets[done + i + 1] = <int32_t>filled
@@ -537,9 +767,9 @@ cdef void lookup_strings(Page* page, Entry* entries, bint all_short, int32_t* of
 # ---- from dense values to rows
 
 
-cdef void spread(uint8_t* out, int width, Page* page) noexcept nogil:
+cdef void spread(uint8_t* out, int width, const Page* page) noexcept nogil:
     """Move the dense values in `out` to their rows, from the last one; nulls become zero."""
-    cdef int64_t row = page.rows, k = page.non_null, bytes = (page.rows + 7) // 8, block
+    cdef int64_t row = page.rows, k = page.non_null, block
     cdef uint64_t nulls, bit
     cdef uint64_t* words = <uint64_t*>out
     cdef uint32_t* halves = <uint32_t*>out
@@ -549,7 +779,7 @@ cdef void spread(uint8_t* out, int width, Page* page) noexcept nogil:
     # keeps reads inside the buffer when no values are left.
     while row > k:
         block = (row - 1) & ~63
-        nulls = fm_bits(page.nulls, bytes, block, <int>(row - block))
+        nulls = nulls_at(page, block, <int>(row - block))
         while row > block:
             row -= 1
             bit = ~(nulls >> (row & 63)) & 1
@@ -568,49 +798,93 @@ cdef void spread(uint8_t* out, int width, Page* page) noexcept nogil:
             k -= <int64_t>bit
 
 
-cdef void spread_offsets(int32_t* offsets, Page* page) noexcept nogil:
+cdef void spread_offsets(int32_t* offsets, const Page* page) noexcept nogil:
     """Convert the offsets of the dense strings to those of the rows; nulls are empty."""
-    cdef int64_t row = page.rows, k = page.non_null, bytes = (page.rows + 7) // 8, block
+    cdef int64_t row = page.rows, k = page.non_null, block
     cdef uint64_t nulls
     offsets[row] = offsets[k]
     while row > k:
         block = (row - 1) & ~63
-        nulls = fm_bits(page.nulls, bytes, block, <int>(row - block))
+        nulls = nulls_at(page, block, <int>(row - block))
         while row > block:
             row -= 1
             k -= <int64_t>(~(nulls >> (row & 63)) & 1)
             offsets[row] = offsets[k]
 
 
-cdef void fill_validity(uint8_t* out, Page* page) noexcept nogil:
-    cdef int64_t i, bytes = (page.rows + 7) // 8
-    for i in range(bytes):
-        out[i] = ~page.nulls[i]
-    if page.rows & 7:
-        out[bytes - 1] &= (1 << (page.rows & 7)) - 1
+cdef inline uint64_t low_bits(int count) noexcept nogil:
+    """Return a word whose lowest `count` bits are set."""
+    return ~<uint64_t>0 if count == 64 else (<uint64_t>1 << count) - 1
 
 
-cdef void pack_booleans(const uint8_t* values, int64_t count, uint8_t* out) noexcept nogil:
-    cdef int64_t i
-    memset(out, 0, (count + 7) // 8)
-    for i in range(count):
-        out[i >> 3] |= values[i] << (i & 7)
+cdef inline void store_bits(uint8_t* out, int64_t row, uint64_t bits, int count) noexcept nogil:
+    """Store the bits of up to 64 rows, beginning with a multiple of 64."""
+    cdef int i
+    if count == 64:
+        fm_store64(out + (row >> 3), bits)
+        return
+    for i in range((count + 7) // 8):
+        out[(row >> 3) + i] = <uint8_t>(bits >> (8 * i))
+
+
+cdef void fill_validity(uint8_t* out, const Page* page) noexcept nogil:
+    cdef int64_t row = 0
+    cdef int step
+    while row < page.rows:
+        step = <int>min(<int64_t>64, page.rows - row)
+        store_bits(out, row, ~nulls_at(page, row, step) & low_bits(step), step)
+        row += 64
+
+
+cdef int fill_booleans(const Page* page, uint8_t* out) noexcept nogil:
+    """Decode booleans to bits, 64 rows at a time; nulls become zero."""
+    cdef uint32_t[BLOCK] indices
+    cdef uint8_t* table = NULL
+    cdef Reader reader = meta_of(page)
+    cdef const uint8_t* values = page.data
+    cdef int64_t row = 0, k = 0, done = 0
+    cdef uint64_t valid, bits
+    cdef int step, count = 0, fault = FINE
+    cdef uint8_t value
+    if page.encoding == CONST and page.nulls == NULL:
+        memset(out, 0xFF if page.meta[0] else 0, (page.rows + 7) // 8)
+        if page.rows & 7:
+            out[page.rows >> 3] &= <uint8_t>low_bits(page.rows & 7)
+        return FINE
+    if page.encoding == DICT:
+        table = <uint8_t*>malloc(page.entries + 1)
+        if table == NULL:
+            return NO_MEMORY
+        fault = decode_fixed(page, &reader, page.entries, table)
+    while not fault and row < page.rows:
+        step = <int>min(<int64_t>64, page.rows - row)
+        valid = low_bits(step)
+        if page.nulls != NULL:
+            valid &= ~nulls_at(page, row, step)
+        bits = 0
+        if page.encoding == CONST:
+            bits = valid if page.meta[0] else 0
+        else:
+            while valid:
+                if table == NULL:
+                    value = values[k] != 0
+                else:
+                    if k == done:
+                        fault = next_indices(page, done, indices, &count)
+                        if fault:
+                            break
+                        done += count
+                    value = table[indices[k - done + count]]
+                bits |= <uint64_t>value << fm_ctz64(valid)
+                valid &= valid - 1
+                k += 1
+        store_bits(out, row, bits, step)
+        row += 64
+    free(table)
+    return fault
 
 
 # ---- Arrow arrays
-
-
-# A page, and the buffer of its Arrow array: validity, values, strings.
-cdef struct Column:
-    Page* page
-    int64_t validity       # sizes of the parts, padded to 64 bytes
-    int64_t values
-    int64_t size           # of all parts, with room for OVERSHOOT
-    Entry* entries         # of a CONST or DICT of strings
-    bint all_short         # whether each of them has 16 bytes or fewer
-    uint8_t* data
-    PyObject* owner        # the pyarrow.Buffer that `data` is in
-    ArrowArray* array      # the result
 
 
 cdef struct Root:
@@ -635,7 +909,7 @@ cdef void release_array(ArrowArray* array) noexcept nogil:
 cdef bint make_array(Column* column) noexcept:
     """Fill in the Arrow array of a column; return False without memory."""
     cdef Private* private = <Private*>malloc(sizeof(Private))
-    cdef Page* page = column.page
+    cdef Page* page = &column.page
     cdef ArrowArray* array = column.array
     if private == NULL:
         return False
@@ -657,7 +931,7 @@ cdef inline int64_t aligned(int64_t size) noexcept nogil:
     return (size + 63) & ~<int64_t>63
 
 
-cdef int64_t value_bytes(Page* page) noexcept nogil:
+cdef int64_t value_bytes(const Page* page) noexcept nogil:
     """Return the bytes of the fixed-width buffer of the column: values or offsets."""
     if page.kind == BOOL:
         return (page.rows + 7) // 8
@@ -667,49 +941,48 @@ cdef int64_t value_bytes(Page* page) noexcept nogil:
 
 
 cdef int measure(Column* column) noexcept nogil:
-    """Compute the size of the buffer from the bytes that exist, not from declared sizes."""
-    cdef Page* page = column.page
+    """Compute the size of the buffer from the bytes that exist, not from declared sizes.
+
+    It is also known if it is TOO_LARGE.
+    """
+    cdef Page* page = &column.page
     cdef int64_t strings = 0
     cdef int fault = FINE
     if page.encoding == ALL_NULL:
-        return FINE  # all such columns share one buffer of zeros
+        return TOO_LARGE if page.kind >= BINARY and page.rows >= MAX_OFFSET else FINE
     column.validity = aligned((page.rows + 7) // 8) if page.rows > page.non_null else 0
     column.values = aligned(value_bytes(page))
     if page.kind >= BINARY:
-        if page.rows >= MAX_OFFSET:
-            return TOO_LARGE
         if page.encoding == PLAIN:
             strings = page.data_size - page.non_null  # each has a length of a byte or more
         else:
-            column.entries = <Entry*>malloc((page.entries + 1) * sizeof(Entry))
-            if column.entries == NULL:
-                return NO_MEMORY
-            fault = open_entries(page, column.entries, &column.all_short)
+            fault = check_entries(page)
+            if not fault and page.encoding == DICT:
+                fault = index_entries(column)
             if not fault:
-                fault = size_strings(page, column.entries, &strings)
-        if not fault and strings > MAX_OFFSET:
+                fault = size_strings(column, &strings)
+        if not fault and max(page.rows + 1, strings) > MAX_OFFSET:
             fault = TOO_LARGE
     column.size = aligned(column.validity + column.values + strings + OVERSHOOT)
     return fault
 
 
-cdef int fill_booleans(Page* page, uint8_t* out) noexcept nogil:
-    cdef uint8_t* dense = <uint8_t*>malloc(page.rows + 1)
-    cdef int fault
-    if dense == NULL:
+cdef int index_entries(Column* column) noexcept nogil:
+    """Find the entries of a DICT of strings."""
+    cdef Page* page = &column.page
+    if is_large(page):
+        column.starts = find_entries(page)
+        return FINE if column.starts != NULL else NO_MEMORY
+    column.entries = <Entry*>malloc((page.entries + 1) * sizeof(Entry))
+    if column.entries == NULL:
         return NO_MEMORY
-    fault = dense_fixed(page, dense)
-    if not fault:
-        if page.rows > page.non_null:
-            spread(dense, 1, page)
-        pack_booleans(dense, page.rows, out)
-    free(dense)
-    return fault
+    open_entries(page, column.entries, &column.all_short)
+    return FINE
 
 
 cdef int fill(Column* column) noexcept nogil:
     """Decode the page into the buffer."""
-    cdef Page* page = column.page
+    cdef Page* page = &column.page
     cdef bint nulls = page.rows > page.non_null
     cdef uint8_t* values = column.data + column.validity
     cdef int fault = FINE
@@ -727,13 +1000,120 @@ cdef int fill(Column* column) noexcept nogil:
     if page.encoding == PLAIN:
         fault = plain_strings(page, <int32_t*>values, values + column.values)
     elif page.encoding == CONST:
-        repeat_string(page, column.entries, <int32_t*>values, values + column.values)
+        repeat_string(page, <int32_t*>values, values + column.values)
     else:
-        lookup_strings(page, column.entries, column.all_short, <int32_t*>values,
-                       values + column.values)
+        lookup_strings(column, <int32_t*>values, values + column.values)
     if nulls and not fault:
         spread_offsets(<int32_t*>values, page)
     return fault
+
+
+cdef int fill_offsets(const Page* page, int32_t* out) noexcept nogil:
+    """Decode lengths of lists to `page.rows + 1` offsets; null lists are empty."""
+    cdef int64_t total = 0, i
+    cdef int32_t length
+    cdef int fault = FINE
+    out[0] = 0
+    fault = dense_fixed(page, <uint8_t*>(out + 1))
+    if fault:
+        return fault
+    if page.rows > page.non_null:
+        spread(<uint8_t*>(out + 1), 4, page)
+    for i in range(page.rows):
+        length = out[i + 1]
+        if length < 0:
+            return BAD_LENGTH
+        total += length
+        if total > MAX_OFFSET:
+            return TOO_LARGE
+        out[i + 1] = <int32_t>total
+    return FINE
+
+
+# ---- checks without a result
+
+
+cdef int check_strings(const Page* page) noexcept nogil:
+    """Check PLAIN strings as `plain_strings` does."""
+    cdef Reader reader
+    cdef int64_t i, size
+    reader.at = page.data
+    reader.end = page.data + page.data_size
+    for i in range(page.non_null):
+        size = varint(&reader)
+        if size < 0:
+            return BAD_VARINT
+        if size > left(&reader):
+            return TRUNCATED
+        if page.kind == STRING and not is_utf8(reader.at, size):
+            return BAD_UTF8
+        reader.at += size
+    return FINE
+
+
+cdef int check_values(const Page* page) noexcept nogil:
+    """Check the values of a portion, as decoding it would."""
+    cdef uint32_t[BLOCK] indices
+    cdef int64_t done = 0
+    cdef int count = 0, fault = FINE
+    cdef Reader reader
+    if page.encoding == ALL_NULL:
+        return FINE
+    if page.encoding == PLAIN:
+        if page.kind >= BINARY:
+            return check_strings(page)
+        reader.at = page.data
+        reader.end = page.data + page.data_size
+        return check_fixed(page, reader, page.non_null)
+    if page.encoding == CONST and page.non_null == 0 and page.kind < BINARY:
+        return FINE
+    fault = check_entries(page) if page.kind >= BINARY else check_fixed(
+        page, meta_of(page), page.entries)
+    # All indices are valid if every number of that many bits has an entry.
+    if fault or page.encoding == CONST or page.entries == <int64_t>1 << bit_width(page.entries):
+        return fault
+    while done < page.non_null and not fault:
+        fault = next_indices(page, done, indices, &count)
+        done += count
+    return fault
+
+
+cdef int sum_lengths(const Page* page, int64_t* total) noexcept nogil:
+    """Add up the lengths of the lists in a portion."""
+    cdef uint32_t[BLOCK] indices
+    cdef int32_t length = 0, shortest = 0
+    cdef int32_t* table
+    cdef int64_t done = 0, i
+    cdef int count = 0, fault
+    cdef Reader reader = meta_of(page)
+    total[0] = 0
+    if page.non_null == 0:
+        return FINE
+    if page.encoding == PLAIN:
+        for i in range(page.non_null):
+            length = <int32_t>fm_swap32(fm_load32(page.data + 4 * i))
+            shortest = min(shortest, length)
+            total[0] += length
+        return BAD_LENGTH if shortest < 0 else FINE
+    table = <int32_t*>malloc(4 * page.entries + 4)
+    if table == NULL:
+        return NO_MEMORY
+    fault = decode_fixed(page, &reader, page.entries, <uint8_t*>table)
+    if not fault and page.entries == 1:
+        shortest = table[0]
+        total[0] = table[0] * page.non_null
+        done = page.non_null
+    while not fault and done < page.non_null:
+        fault = next_indices(page, done, indices, &count)
+        if fault:
+            break
+        for i in range(count):
+            length = table[indices[i]]
+            shortest = min(shortest, length)
+            total[0] += length
+        done += count
+    free(table)
+    return BAD_LENGTH if not fault and shortest < 0 else fault
 
 
 cdef class Pages:
@@ -742,12 +1122,14 @@ cdef class Pages:
     cdef Page* _pages
     cdef readonly Py_ssize_t count
     cdef Py_ssize_t _stop  # the data of columns from here on was not located
+    cdef readonly int64_t surplus  # bytes after the pages, which nothing refers to
     cdef object _owner
 
-    def __cinit__(self, const uint8_t[::1] kinds not None, rows not None):
+    def __cinit__(self, const uint8_t[::1] kinds not None, const uint8_t[::1] digits not None,
+                  rows not None, bint strict=True):
         cdef Py_ssize_t i
         self.count = self._stop = kinds.shape[0]
-        if len(rows) != self.count:
+        if len(rows) != self.count or digits.shape[0] != self.count:
             raise ValueError(f"{len(rows)} row counts for {self.count} columns")
         self._pages = <Page*>calloc(self.count + 1, sizeof(Page))
         if self._pages == NULL:
@@ -755,7 +1137,11 @@ cdef class Pages:
         for i in range(self.count):
             if kinds[i] >= NUM_KINDS and kinds[i] != ARRAY_BLOCK:
                 raise ValueError(f"kind {kinds[i]}")
+            if digits[i] > (MAX_DIGITS if kinds[i] in (DECIMAL64, DECIMAL128) else 0):
+                raise ValueError(f"{digits[i]} digits of kind {kinds[i]}")
             self._pages[i].kind = kinds[i]
+            self._pages[i].strict = strict
+            self._pages[i].digits = digits[i] if strict else 0
             self._pages[i].rows = self._pages[i].non_null = rows[i]
             self._pages[i].encoding = ALL_NULL
 
@@ -763,13 +1149,14 @@ cdef class Pages:
         free(self._pages)
 
     @staticmethod
-    def from_monolithic(data, int64_t start, const uint8_t[::1] kinds, rows, int64_t stop):
+    def from_monolithic(data, int64_t start, kinds, digits, rows, int64_t stop, strict):
         """Locate the pages in a monolithic bucket whose flags are at `start`.
 
-        Only columns before `stop` can be decoded.
+        Only columns before `stop` can be decoded. `digits` is the precision of each column that is
+        a decimal; 0 for other columns. If not `strict`, decimals and times are not checked.
         """
         cdef const uint8_t[::1] view = data
-        cdef Pages pages = Pages(kinds, rows)
+        cdef Pages pages = Pages(kinds, digits, rows, strict)
         cdef Reader reader
         cdef int64_t at = 0
         cdef int fault
@@ -783,12 +1170,13 @@ cdef class Pages:
         if fault:
             _fail(fault, at)
         pages._stop = stop
+        pages.surplus = left(&reader) if stop == pages.count else 0
         return pages
 
     @staticmethod
-    def from_slots(slots, const uint8_t[::1] kinds, rows):
+    def from_slots(slots, kinds, digits, rows, strict):
         """Locate the pages in decompressed slots; None if all rows are null."""
-        cdef Pages pages = Pages(kinds, rows)
+        cdef Pages pages = Pages(kinds, digits, rows, strict)
         cdef Py_buffer view
         cdef Reader reader
         cdef int fault
@@ -809,6 +1197,7 @@ cdef class Pages:
             if fault:
                 _fail(fault, i)
             pages._pages[i].size = view.len
+            pages.surplus += left(&reader)
         return pages
 
     cdef int _check(self, Py_ssize_t column) except -1:
@@ -816,8 +1205,8 @@ cdef class Pages:
             raise IndexError(f"column {column} of {self._stop}")
         return 0
 
-    def expansion(self, columns):
-        """Return the memory of `columns` beyond their stored bytes: repeated values and nulls."""
+    def bound(self, columns):
+        """Return the memory that decoding all rows of `columns` takes at most."""
         cdef int64_t total = 0, zeros = 0
         cdef Py_ssize_t i
         cdef Page* page
@@ -826,10 +1215,11 @@ cdef class Pages:
             page = &self._pages[i]
             if page.encoding == ALL_NULL:
                 zeros = max(zeros, value_bytes(page))
-            elif page.encoding == CONST or page.entries == 1:
-                total += value_bytes(page)
-                if page.kind >= BINARY:
-                    total += page.non_null * page.meta_size
+                continue
+            total += value_bytes(page) + page.null_bytes
+            if page.kind == BINARY or page.kind == STRING:
+                total += page.data_size if page.encoding == PLAIN else (
+                    page.non_null * longest_entry(page))
         return total + zeros
 
     def num_rows(self, Py_ssize_t column):
@@ -846,6 +1236,13 @@ cdef class Pages:
         self._check(column)
         return self._pages[column].rows - self._pages[column].non_null
 
+    def is_constant(self, Py_ssize_t column):
+        """Return whether all rows are null, or all rows have the same value."""
+        cdef Page* page
+        self._check(column)
+        page = &self._pages[column]
+        return page.non_null == 0 or (page.entries == 1 and page.non_null == page.rows)
+
     def size(self, Py_ssize_t column):
         """Return the bytes of a page before compression."""
         self._check(column)
@@ -861,18 +1258,18 @@ cdef class Pages:
         self._check(column)
         return self._pages[column].meta_size
 
-    def entries(self, Py_ssize_t column, type):
+    def entries(self, Py_ssize_t column, type, memory):
         """Return the dictionary entries in their order, or the constant, as an Arrow array."""
         cdef Pages plain
         cdef Page* page
         self._check(column)
         page = &self._pages[column]
-        plain = Pages(bytes([page.kind]), [page.entries])
+        plain = Pages(bytes([page.kind]), bytes([page.digits]), [page.entries], page.strict)
         plain._owner = self
         plain._pages[0].encoding = PLAIN
         plain._pages[0].data = page.meta
         plain._pages[0].data_size = page.meta_size
-        (array,) = plain.decode([0], [type])
+        (array,) = plain.decode([0], [type], [page.entries], memory)
         return array
 
     def entry_counts(self, Py_ssize_t column):
@@ -926,79 +1323,193 @@ cdef class Pages:
         varint(&reader)
         return PyMemoryView_FromMemory(<char*>reader.at, left(&reader), 0x100)  # PyBUF_READ
 
-    def decode(self, columns, types):
-        """Decode `columns` to arrays of the Arrow `types`."""
+    def check(self, Py_ssize_t column, int64_t count):
+        """Check the next `count` rows and move past them; return how many of them are null."""
+        return self._pass(column, count, True, NULL)
+
+    def skip(self, Py_ssize_t column, int64_t count):
+        """Move past the next `count` rows; return how many of them are null."""
+        return self._pass(column, count, False, NULL)
+
+    def skip_lists(self, Py_ssize_t column, int64_t count):
+        """Move past the next `count` rows of lengths; return their sum, and how many are null."""
+        cdef int64_t total = 0
+        nulls = self._pass(column, count, False, &total)
+        return total, nulls
+
+    cdef object _pass(self, Py_ssize_t column, int64_t count, bint check, int64_t* total):
+        cdef Page portion
+        cdef int fault
+        self._check_lengths(column, total != NULL)
+        with nogil:
+            fault = take_portion(&self._pages[column], count, &portion)
+            if not fault and check:
+                fault = check_values(&portion)
+            if not fault and total != NULL:
+                fault = sum_lengths(&portion, total)
+        if fault:
+            _fail(fault, column)
+        advance(&self._pages[column], &portion)
+        return portion.rows - portion.non_null
+
+    cdef int _check_lengths(self, Py_ssize_t column, bint lengths) except -1:
+        self._check(column)
+        if self._pages[column].kind == ARRAY_BLOCK:
+            raise ValueError(f"column {column} is an array data block")
+        if lengths and self._pages[column].kind != INT32:
+            raise ValueError(f"column {column} contains no lengths")
+        return 0
+
+    def decode_lists(self, Py_ssize_t column, int64_t count, memory):
+        """Decode the next `count` rows of a column of lengths.
+
+        Return validity (None without nulls), offsets, number of nulls, and the sum of the lengths.
+        """
+        cdef Page portion
+        cdef int32_t* out
+        cdef uint8_t* bits = NULL
+        cdef int fault
+        self._check_lengths(column, True)
+        fault = take_portion(&self._pages[column], count, &portion)
+        if fault:
+            _fail(fault, column)
+        if count >= MAX_OFFSET:
+            _fail(TOO_LARGE, column)
+        nulls = count - portion.non_null
+        if portion.encoding == ALL_NULL:
+            zeros = memory.zeros(4 * (count + 1)).slice(0, 4 * (count + 1))
+            advance(&self._pages[column], &portion)
+            return zeros, zeros, nulls, 0
+        memory.take(4 * (count + 1) + ((count + 7) // 8 if nulls else 0))
+        offsets = _allocate(4 * (count + 1))
+        out = <int32_t*><uintptr_t>offsets.address
+        validity = None
+        if nulls:
+            validity = _allocate((count + 7) // 8)
+            bits = <uint8_t*><uintptr_t>validity.address
+        with nogil:
+            if bits != NULL:
+                fill_validity(bits, &portion)
+            fault = fill_offsets(&portion, out)
+        if fault:
+            _fail(fault, column)
+        advance(&self._pages[column], &portion)
+        return validity, offsets, nulls, out[count]
+
+    def decode(self, columns, types, counts, memory):
+        """Decode the next rows of `columns`, as many as `counts`, to arrays of the Arrow `types`."""
         cdef Py_ssize_t k
         cdef Batch batch = Batch(len(columns))
-        self.decode_into(columns, batch, range(len(columns)))
+        self.decode_into(columns, counts, batch, range(len(columns)), memory)
         result = []
         for k in range(batch.count):
             result.append(_import_array(<uintptr_t>&batch._root.children[k], types[k]))
         return result
 
-    def decode_into(self, columns, Batch batch not None, places):
-        """Decode `columns` into `batch`, at their `places`."""
-        cdef Py_ssize_t i, k, count = len(columns)
-        cdef int fault = FINE
-        cdef int64_t total = 0
-        cdef Column* plan = <Column*>calloc(count + 1, sizeof(Column))
-        if plan == NULL:
-            raise MemoryError
-        try:
-            for k in range(count):
-                i = columns[k]
-                self._check(i)
-                if self._pages[i].kind == ARRAY_BLOCK:
-                    raise ValueError(f"column {i} is an array data block")
-                plan[k].page = &self._pages[i]
-                plan[k].array = batch._child(places[k])
-            with nogil:
-                for k in range(count):
-                    fault = measure(&plan[k])
-                    if fault:
-                        break
-                    total += plan[k].size
-            if fault:
-                _fail(fault, columns[k])
-            self._allocate(plan, count, total)
-            with nogil:
-                for k in range(count):
-                    fault = fill(&plan[k])
-                    if fault:
-                        break
-            if fault:
-                _fail(fault, columns[k])
-            for k in range(count):
-                if plan[k].array.release != NULL:
-                    raise ValueError(f"place {places[k]} is taken")
-                if not make_array(&plan[k]):
-                    raise MemoryError
-        finally:
-            for k in range(count):
-                Py_XDECREF(plan[k].owner)
-                free(plan[k].entries)
-            free(plan)
+    def measure(self, columns, counts):
+        """Return the memory that decoding the next rows takes: that of the columns, and zeros."""
+        cdef Plan plan = Plan(len(columns))
+        plan.measure(self, columns, counts)
+        return plan.total, plan.zeros
 
-    cdef int _allocate(self, Column* plan, Py_ssize_t count, int64_t total) except -1:
+    def decode_into(self, columns, counts, Batch batch not None, places, memory):
+        """Decode the next rows of `columns`, as many as `counts`, into `batch`, at their `places`.
+
+        A column must not occur twice. `memory.take` is called with the size of the result before it is allocated, and
+        `memory.zeros` for the values of columns that are null.
+        """
+        cdef Py_ssize_t k
+        cdef Plan plan = Plan(len(columns))
+        cdef Column* column
+        cdef int fault = FINE
+        plan.measure(self, columns, counts)
+        if plan.too_large:
+            _fail(TOO_LARGE, 0)
+        memory.take(plan.total)
+        plan.allocate(memory.zeros(plan.zeros) if plan.zeros else None)
+        with nogil:
+            for k in range(plan.count):
+                fault = fill(&plan.columns[k])
+                if fault:
+                    break
+        if fault:
+            _fail(fault, columns[k])
+        for k in range(plan.count):
+            column = &plan.columns[k]
+            column.array = batch._child(places[k])
+            if column.array.release != NULL:
+                raise ValueError(f"place {places[k]} is taken")
+            if not make_array(column):
+                raise MemoryError
+            advance(column.whole, &column.page)
+
+
+cdef class Plan:
+    """What decoding some columns takes."""
+
+    cdef Column* columns
+    cdef Py_ssize_t count
+    cdef int64_t total
+    cdef int64_t zeros   # bytes of zeros for columns that are null
+    cdef bint too_large  # for Arrow's offsets
+
+    def __cinit__(self, Py_ssize_t count):
+        self.count = count
+        self.columns = <Column*>calloc(count + 1, sizeof(Column))
+        if self.columns == NULL:
+            raise MemoryError
+
+    def __dealloc__(self):
+        cdef Py_ssize_t k
+        for k in range(self.count):
+            Py_XDECREF(self.columns[k].owner)
+            free(self.columns[k].entries)
+            free(self.columns[k].starts)
+        free(self.columns)
+
+    cdef int measure(self, Pages pages, columns, counts) except -1:
+        cdef Py_ssize_t i, k
+        cdef Column* column
+        cdef int fault = FINE
+        for k in range(self.count):
+            i = columns[k]
+            pages._check_lengths(i, False)
+            self.columns[k].whole = &pages._pages[i]
+            self.columns[k].page.rows = counts[k]
+        with nogil:
+            for k in range(self.count):
+                column = &self.columns[k]
+                fault = take_portion(column.whole, column.page.rows, &column.page)
+                if not fault:
+                    fault = measure(column)
+                if fault == TOO_LARGE:
+                    self.too_large = True
+                elif fault:
+                    break
+                fault = FINE
+                self.total += column.size
+                if column.page.encoding == ALL_NULL:
+                    self.zeros = max(self.zeros, value_bytes(&column.page) + 64)
+        if fault:
+            _fail(fault, columns[k])
+        return 0
+
+    cdef int allocate(self, zeros) except -1:
         """Allocate the memory of each column: its own, a shared buffer, or zeros."""
         cdef Py_ssize_t k
-        cdef int64_t zero_bytes = 0, at = 0
-        cdef bint share = total <= MAX_SHARED_BYTES
-        shared = _allocate(total) if share and total else None
-        for k in range(count):
-            if plan[k].page.encoding == ALL_NULL:
-                zero_bytes = max(zero_bytes, value_bytes(plan[k].page) + 64)
+        cdef int64_t at = 0
+        cdef bint share = self.total <= MAX_SHARED_BYTES
+        shared = _allocate(self.total) if share and self.total else None
+        for k in range(self.count):
+            if self.columns[k].page.encoding == ALL_NULL:
+                own(&self.columns[k], zeros, 0)
             elif share:
-                own(&plan[k], shared, at)
-                at += plan[k].size
+                own(&self.columns[k], shared, at)
+                at += self.columns[k].size
             else:
-                own(&plan[k], _allocate(plan[k].size), 0)
-        if zero_bytes:
-            shared = _allocate(zero_bytes)
-            memset(<void*><uintptr_t>shared.address, 0, zero_bytes)
-            for k in range(count):
-                if plan[k].page.encoding == ALL_NULL:
-                    own(&plan[k], shared, 0)
+                own(&self.columns[k], _allocate(self.columns[k].size), 0)
+                if self.columns[k].size >= HUGE_BYTES:
+                    fm_use_huge_pages(self.columns[k].data, self.columns[k].size)
         return 0
 
 
@@ -1080,7 +1591,7 @@ cdef class Batch:
 
 
 class PageFault(ValueError):
-    """A page cannot be decoded; `column` is the number of its flat column."""
+    """A page cannot be decoded; `column` is its number."""
 
     def __init__(self, fact, column):
         super().__init__(fact)
@@ -1161,25 +1672,3 @@ def find_frames(const uint8_t[::1] data not None, const int64_t[::1] spans not N
         frame[2 * i + 1] = left(&reader)
         size[i] = declared
     return frames, sizes
-
-
-def offsets_of(const int32_t[::1] lengths not None, int32_t[::1] out not None):
-    """Fill `out` with the cumulative sum of `lengths`, starting at 0; return the last one."""
-    cdef int64_t total = 0
-    cdef Py_ssize_t i, count = lengths.shape[0]
-    cdef bint negative = False
-    if out.shape[0] != count + 1:
-        raise ValueError("there must be one offset more than lengths")
-    out[0] = 0
-    with nogil:
-        for i in range(count):
-            negative |= lengths[i] < 0
-            total += lengths[i]
-            if negative or total > MAX_OFFSET:
-                break
-            out[i + 1] = <int32_t>total
-    if negative:
-        raise ValueError("a list has a negative length")
-    if total > MAX_OFFSET:
-        raise ValueError("the lists have more than 2,147,483,647 elements in total")
-    return total

@@ -25,6 +25,7 @@ def encode(
     batches: list[ArrowColumns],
     columns: Sequence[int],
     kinds: bytes,
+    digits: bytes,
     use_dictionary: bytes,
     max_entries: int,
     max_bytes: int,

@@ -16,7 +16,7 @@ from cpython.memoryview cimport PyMemoryView_FromMemory
 from fastmosaic.format._arrow cimport ArrowArray
 from fastmosaic.format._wire cimport (
     ALL_NULL, ARRAY_BLOCK, BINARY, BOOL, CONST, DECIMAL64, DECIMAL128, DICT, INT8, INT16, INT32, NUM_KINDS,
-    PLAIN, STRING, TIMESTAMP_NS, bit_width, fm_bits, fm_copy, fm_ctz64, fm_equal, fm_is_ascii,
+    PLAIN, STRING, TIME, TIMESTAMP_NS, DAY, MAX_DIGITS, bit_width, fm_bits, fm_copy, fm_ctz64, fm_equal, fm_has_digits, fm_is_ascii,
     fm_load16, fm_load32, fm_load64, fm_popcount64, fm_store16, fm_store32, fm_store64, fm_swap16, fm_swap32, fm_swap64, is_utf8,
     put_varint, uint32_t, uint64_t, varint_size, width_of,
 )
@@ -219,7 +219,7 @@ cdef inline void load_value(const ArrowArray* array, int kind, int64_t i,
         value.low = data[i]
     elif kind == INT16:
         value.low = fm_load16(data + 2 * i)
-    elif kind == INT32:
+    elif kind == INT32 or kind == TIME:
         value.low = fm_load32(data + 4 * i)
     elif kind == DECIMAL64:
         value.low = fm_load64(data + 16 * i)
@@ -282,13 +282,23 @@ cdef enum Fault:
     FINE
     BAD_UTF8
     BAD_DECIMAL
+    BAD_TIME
     NO_MEMORY
 
-_FACTS = ("", "a string is not UTF-8", "a decimal has more digits than its type", "")
+_FACTS = (
+    "",
+    "a string is not UTF-8",
+    "a decimal has more digits than its type",
+    "a time is negative or not less than 24 hours",
+    "",
+)
 
 
-cdef int check(const ArrowArray* array, int kind) noexcept nogil:
-    """Check values that Arrow does not, such as UTF-8; the file could not store invalid ones."""
+cdef int check(const ArrowArray* array, int kind, int digits) noexcept nogil:
+    """Check values that Arrow does not, such as UTF-8; a reader would refuse invalid ones.
+
+    A decimal may have `digits` digits.
+    """
     cdef int64_t i
     cdef const int32_t* offsets
     cdef const uint8_t* data
@@ -302,12 +312,17 @@ cdef int check(const ArrowArray* array, int kind) noexcept nogil:
         for i in range(array.length):
             if is_valid(array, i) and not is_utf8(data + offsets[i], offsets[i + 1] - offsets[i]):
                 return BAD_UTF8
-    elif kind == DECIMAL64:
+    elif kind == DECIMAL64 or kind == DECIMAL128:
         data = <const uint8_t*>array.buffers[1] + 16 * array.offset
         for i in range(array.length):
-            if (<int64_t>fm_load64(data + 16 * i) >> 63 != <int64_t>fm_load64(data + 16 * i + 8)
+            if (not fm_has_digits(fm_load64(data + 16 * i), fm_load64(data + 16 * i + 8), digits)
                     and is_valid(array, i)):
                 return BAD_DECIMAL
+    elif kind == TIME:
+        data = <const uint8_t*>array.buffers[1] + 4 * array.offset
+        for i in range(array.length):
+            if fm_load32(data + 4 * i) >= DAY and is_valid(array, i):
+                return BAD_TIME
     return FINE
 
 
@@ -361,7 +376,7 @@ cdef uint8_t* put_value(uint8_t* out, const Value* value, int kind) noexcept nog
     if kind == INT16:
         fm_store16(out, fm_swap16(<unsigned short>value.low))
         return out + 2
-    if kind == INT32:
+    if kind == INT32 or kind == TIME:
         fm_store32(out, fm_swap32(<uint32_t>value.low))
         return out + 4
     if kind == TIMESTAMP_NS:
@@ -627,9 +642,9 @@ cdef void put_plain(Walk* walk, uint8_t* at) noexcept nogil:
         count = next_block(walk, values)
 
 
-cdef int encode_column(ArrowArray** chunks, int64_t num_chunks, int kind, bint use_dictionary,
-                       int64_t max_entries, int64_t max_bytes, Dictionary* dictionary,
-                       Encoded* out) noexcept nogil:
+cdef int encode_column(ArrowArray** chunks, int64_t num_chunks, int kind, int digits,
+                       bint use_dictionary, int64_t max_entries, int64_t max_bytes,
+                       Dictionary* dictionary, Encoded* out) noexcept nogil:
     """Encode one column, except array data blocks; return a Fault."""
     cdef int64_t i, valid = 0
     cdef Value first
@@ -641,7 +656,7 @@ cdef int encode_column(ArrowArray** chunks, int64_t num_chunks, int kind, bint u
     for i in range(num_chunks):
         out.rows += chunks[i].length
         valid += count_valid(chunks[i])
-        fault = check(chunks[i], kind)
+        fault = check(chunks[i], kind, digits)
         if fault:
             return fault
     out.encoding = ALL_NULL
@@ -810,15 +825,19 @@ class ColumnFault(ValueError):
 
 
 def encode(list batches not None, columns, const uint8_t[::1] kinds not None,
-           const uint8_t[::1] use_dictionary not None, int64_t max_entries, int64_t max_bytes):
-    """Encode some `columns` of consecutive `batches`, which are `ArrowColumns` objects."""
+           const uint8_t[::1] digits not None, const uint8_t[::1] use_dictionary not None,
+           int64_t max_entries, int64_t max_bytes):
+    """Encode some `columns` of consecutive `batches`, which are `ArrowColumns` objects.
+
+    `digits` is the precision of each column that is a decimal.
+    """
     cdef Py_ssize_t count = len(columns), num_batches = len(batches), i, k
     cdef EncodedPages pages = EncodedPages(count)
     cdef ArrowArray** chunks
     cdef ArrowColumns batch
     cdef Dictionary dictionary
     cdef int fault = FINE
-    if kinds.shape[0] != count or use_dictionary.shape[0] != count:
+    if not kinds.shape[0] == digits.shape[0] == use_dictionary.shape[0] == count:
         raise ValueError(f"{kinds.shape[0]} kinds for {count} columns")
     chunks = <ArrowArray**>malloc((count * num_batches + 1) * sizeof(ArrowArray*))
     if chunks == NULL:
@@ -832,10 +851,12 @@ def encode(list batches not None, columns, const uint8_t[::1] kinds not None,
                     raise IndexError(f"column {columns[i]} of {batch.count}")
                 if kinds[i] >= NUM_KINDS and kinds[i] != ARRAY_BLOCK:
                     raise ValueError(f"kind {kinds[i]}")
+                if digits[i] > MAX_DIGITS:
+                    raise ValueError(f"{digits[i]} digits")
                 chunks[i * num_batches + k] = batch._arrays[<Py_ssize_t>columns[i]]
         with nogil:
             for i in range(count):
-                fault = encode_column(chunks + i * num_batches, num_batches, kinds[i],
+                fault = encode_column(chunks + i * num_batches, num_batches, kinds[i], digits[i],
                                       use_dictionary[i], max_entries, max_bytes, &dictionary,
                                       &pages._pages[i])
                 if fault:

@@ -62,6 +62,19 @@ cdef extern from *:
         return (high & 0x8080808080808080ULL) == 0;
     }
 
+    /* Whether a 128-bit decimal has at most `digits` (1 to 38) digits. */
+    static inline int fm_has_digits(uint64_t low, uint64_t high, int digits) {
+        static const uint64_t powers[20] = {
+            1ULL, 10ULL, 100ULL, 1000ULL, 10000ULL, 100000ULL, 1000000ULL, 10000000ULL,
+            100000000ULL, 1000000000ULL, 10000000000ULL, 100000000000ULL, 1000000000000ULL,
+            10000000000000ULL, 100000000000000ULL, 1000000000000000ULL, 10000000000000000ULL,
+            100000000000000000ULL, 1000000000000000000ULL, 10000000000000000000ULL};
+        unsigned __int128 size = (unsigned __int128)high << 64 | low, limit;
+        if (high >> 63) size = 0 - size;
+        limit = digits < 20 ? powers[digits] : (unsigned __int128)powers[19] * powers[digits - 19];
+        return size < limit;
+    }
+
     /* Return the `count` (at most 64) bits from bit `start` of `bits`, which has `size` bytes. */
     static inline uint64_t fm_bits(const uint8_t* bits, int64_t size, int64_t start, int count) {
         int64_t byte = start >> 3;
@@ -97,7 +110,12 @@ cdef extern from *:
     void fm_copy(uint8_t* to, const uint8_t* source, uint64_t size) nogil
     bint fm_equal(const uint8_t* a, const uint8_t* b, uint64_t size) nogil
     bint fm_is_ascii(const uint8_t* text, int64_t size) nogil
+    bint fm_has_digits(uint64_t low, uint64_t high, int digits) nogil
     uint64_t fm_bits(const uint8_t* bits, int64_t size, int64_t start, int count) nogil
+
+cdef enum:
+    DAY = 86400000  # milliseconds
+    MAX_DIGITS = 38  # of a decimal
 
 # How one value is stored in a file: `types.Kind` in C.
 cdef enum Kind:
@@ -105,15 +123,16 @@ cdef enum Kind:
     INT8 = 1
     INT16 = 2
     INT32 = 3
-    INT64 = 4
-    TIMESTAMP_NS = 5
-    DECIMAL64 = 6
-    DECIMAL128 = 7
-    BINARY = 8
-    STRING = 9
-    NUM_KINDS = 10  # kinds that are stored as single values
-    NESTED = 10  # stored as several flat columns
-    ARRAY_BLOCK = 11  # one data block for all rows
+    TIME = 4
+    INT64 = 5
+    TIMESTAMP_NS = 6
+    DECIMAL64 = 7
+    DECIMAL128 = 8
+    BINARY = 9
+    STRING = 10
+    NUM_KINDS = 11  # kinds that are stored as single values
+    NESTED = 11  # stored as several flat columns
+    ARRAY_BLOCK = 12  # one data block for all rows
 
 cdef enum Encoding:
     PLAIN = 0
@@ -127,7 +146,7 @@ cdef inline int width_of(int kind) noexcept nogil:
         return 1
     if kind == INT16:
         return 2
-    if kind == INT32:
+    if kind == INT32 or kind == TIME:
         return 4
     if kind == INT64 or kind == DECIMAL64:
         return 8

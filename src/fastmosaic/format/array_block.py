@@ -22,15 +22,14 @@ from typing import Any, Final
 import pyarrow as pa
 from pyarrow import types as arrow_types
 
-from ..errors import CorruptFileError, UnsupportedError
+from ..errors import CorruptFileError, MosaicError, UnsupportedError
+from ..memory import Memory, MemoryLimit
 from . import _array
-from .wire import MAX_BLOCK_BYTES
 
 __all__ = ["decode", "encode", "rle_decode", "rle_encode"]
 
-# How far arrays may expand beyond the size of their block: a run of a billion nulls has 5 bytes.
-MAX_LIST_EXPANSION: Final = 1024
 MAX_OFFSET: Final = 2**31 - 1  # in Arrow's lists and strings
+_DAY: Final = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
 
 
 def encode(array: pa.Array, *, checksum: bool = True) -> bytes:
@@ -52,7 +51,14 @@ def encode(array: pa.Array, *, checksum: bool = True) -> bytes:
     return encode_lists(lists, element_bits(_value_type(lists)), checksum=checksum)
 
 
-def decode(data: Any, value_type: pa.DataType, *, checksum: bool = True) -> pa.Array:
+def decode(
+    data: Any,
+    value_type: pa.DataType,
+    *,
+    checksum: bool = True,
+    strict: bool = True,
+    memory_limit: MemoryLimit = None,
+) -> pa.Array:
     """Decode a data block to an array of lists.
 
     Parameters
@@ -63,17 +69,31 @@ def decode(data: Any, value_type: pa.DataType, *, checksum: bool = True) -> pa.A
         The type of the elements, which the block does not contain.
     checksum : bool, default True
         Whether the block ends with its CRC-32C, which is then verified.
+    strict : bool, default True
+        Refuse decimals with more digits than their type has, and times outside the day. If False,
+        they are returned, and `validate(full=True)` of the result fails.
+    memory_limit : int or str, optional
+        Maximum memory of the result, in bytes or as text such as "8g". Many nulls or equal lengths
+        take few bytes in a block. The default is half of the memory of the machine; see
+        `fastmosaic.read_table`.
 
     Raises
     ------
     CorruptFileError
         If the block is damaged; in most cases also if the elements have another type.
+    MemoryLimitError
+        If the result would exceed `memory_limit`.
 
     >>> decode(encode(pa.array([["a", None], []])), pa.string()).to_pylist()
     [['a', None], []]
     """
     return decode_lists(
-        data, pa.list_(value_type), element_bits(_stored(value_type)), checksum=checksum
+        data,
+        pa.list_(value_type),
+        element_bits(_stored(value_type)),
+        memory=Memory(memory_limit),
+        checksum=checksum,
+        strict=strict,
     )
 
 
@@ -97,8 +117,10 @@ def rle_encode(values: Iterable[int] | pa.Array, bit_width: int) -> bytes:
         raise ValueError(f"the values are not integers of {bit_width} bits: {error}") from error
 
 
-def rle_decode(data: Any, bit_width: int, count: int) -> list[int]:
-    """Decode `count` integers of `bit_width` bits from runs.
+def rle_decode(
+    data: Any, bit_width: int, count: int, *, memory_limit: MemoryLimit = None
+) -> list[int]:
+    """Decode `count` integers of `bit_width` bits from runs; `memory_limit` is as in `decode`.
 
     >>> rle_decode(bytes.fromhex("c80105000301000200"), 16, 102)[98:]
     [5, 5, 1, 2]
@@ -107,10 +129,10 @@ def rle_decode(data: Any, bit_width: int, count: int) -> list[int]:
         raise ValueError(
             f"invalid count {count} or bit width {bit_width}: expected at least 0, and 1 to 64"
         )
-    size = memoryview(data).nbytes
-    with _damage(f"runs of {size} bytes"):
+    with _damage(data, "runs"):
         _array.check(data, bit_width, count)
-        _check_expansion(16 * count, size)  # 8 bytes each as integers, and 8 in the list
+        # 8 bytes each as integers, and 8 in the list.
+        Memory(memory_limit).take(16 * count)
         return _array.decode_runs(data, bit_width, count).tolist()
 
 
@@ -172,9 +194,8 @@ def encode_lists(lists: pa.Array, bits: int, *, ordinal: int = 0, checksum: bool
         )
     except OverflowError as error:
         raise UnsupportedError(str(error)) from error
-    text_size = len(block) if bits == 0 else 0  # at most
-    memory = _arrow_bytes(len(lists), len(elements), value_type, text_size)
-    _check_expansion(memory, len(block))
+    if arrow_types.is_decimal(value_type) or arrow_types.is_time(value_type):
+        _check_range(_array.Block(block, bits=bits, checksum=checksum), value_type)
     return block
 
 
@@ -183,29 +204,19 @@ def decode_lists(
     list_type: pa.DataType,
     bits: int,
     *,
+    memory: Memory,
     num_rows: int | None = None,
     checksum: bool = True,
+    strict: bool = True,
 ) -> pa.Array:
     """Decode a data block of `num_rows` lists to `list_type`; elements have `bits` bits."""
     value_type = list_type.value_type
-    stored = _stored(value_type)
-    if bits == 0:
-        stored = pa.string() if _is_text(stored) else pa.binary()
-    size = memoryview(data).nbytes
-    with _damage(f"array data block of {size} bytes"):
-        block = _array.Block(data, bits=bits, checksum=checksum)
-        if num_rows is not None and block.num_arrays != num_rows:
-            raise ValueError(
-                f"the block has {block.num_arrays} arrays, but there are {num_rows} rows"
-            )
-        _check_expansion(
-            _arrow_bytes(block.num_arrays, block.num_elements, stored, block.text_size), size
-        )
-        if max(block.num_elements, block.text_size) > MAX_OFFSET:
-            raise UnsupportedError(
-                f"a data block has {block.num_elements} elements with {block.text_size} bytes of "
-                f"text; Arrow's lists and strings are limited to {MAX_OFFSET}"
-            )
+    stored = _stored_element(value_type, bits)
+    with _damage(data):
+        block = _open(data, bits, num_rows, checksum)
+        memory.take(_arrow_bytes(block.num_arrays, block.num_elements, stored, block.text_size))
+        if strict:
+            _check_range(block, stored, "; strict=False reads it anyway")
         elements = _as_type(_decode_elements(block, stored, bits), value_type)
         validity = _allocate((block.num_arrays + 7) // 8, block.num_valid_arrays < block.num_arrays)
         offsets = pa.allocate_buffer(4 * (block.num_arrays + 1))
@@ -219,13 +230,67 @@ def decode_lists(
     )
 
 
+def check_lists(
+    data: Any,
+    value_type: pa.DataType,
+    bits: int,
+    *,
+    num_rows: int,
+    nullable: bool,
+    strict: bool = True,
+) -> int:
+    """Check a data block as `decode_lists` does, in memory for its stored values only.
+
+    Return how many lists are null. Elements may be null if they are `nullable`.
+    """
+    stored = _stored_element(value_type, bits)
+    with _damage(data):
+        block = _open(data, bits, num_rows, checksum=True)
+        block.check(utf8=stored == pa.string())
+        if strict:
+            _check_range(block, stored, "; strict=False reads it anyway")
+    if block.num_values < block.num_elements and not nullable:
+        raise CorruptFileError(
+            f"there are {block.num_elements - block.num_values} null elements, but they are "
+            "declared not null"
+        )
+    return block.num_arrays - block.num_valid_arrays
+
+
+def _open(data: Any, bits: int, num_rows: int | None, checksum: bool) -> _array.Block:
+    """Check the counts of a data block of `num_rows` lists."""
+    block = _array.Block(data, bits=bits, checksum=checksum)
+    if num_rows is not None and block.num_arrays != num_rows:
+        raise ValueError(f"the block has {block.num_arrays} arrays, but there are {num_rows} rows")
+    if max(block.num_elements, block.text_size) > MAX_OFFSET:
+        raise UnsupportedError(
+            f"a data block has {block.num_elements} elements with {block.text_size} bytes of "
+            f"text; Arrow's lists and strings are limited to {MAX_OFFSET}"
+        )
+    return block
+
+
+def _check_range(block: _array.Block, stored: pa.DataType, hint: str = "") -> None:
+    """Raise ValueError, with a hint, if decimals or times are outside the range of their type."""
+    try:
+        if arrow_types.is_decimal(stored):
+            block.check_range(stored.precision, 0)
+        elif arrow_types.is_time(stored):
+            block.check_range(0, _DAY[stored.unit])
+    except ValueError as error:
+        raise ValueError(f"{error}{hint}") from None
+
+
 @contextmanager
-def _damage(where: str) -> Iterator[None]:
-    """Turn errors of the kernels or of Arrow's casts into `CorruptFileError`."""
+def _damage(data: Any, what: str = "array data block") -> Iterator[None]:
+    """Turn errors of the kernels or of Arrow's checks and casts into `CorruptFileError`."""
     try:
         yield
+    except MosaicError:
+        raise
     except (ValueError, OverflowError) as error:  # OverflowError: a count of more than 64 bits
-        raise CorruptFileError(f"{where}: {error}") from error
+        size = memoryview(data).nbytes
+        raise CorruptFileError(f"{what} of {size} bytes: {error}") from error
 
 
 def _decode_elements(block: _array.Block, stored: pa.DataType, bits: int) -> pa.Array:
@@ -301,6 +366,14 @@ def _stored(value_type: pa.DataType) -> pa.DataType:
     return value_type
 
 
+def _stored_element(value_type: pa.DataType, bits: int) -> pa.DataType:
+    """Return the type of the decoded elements, before they are cast to `value_type`."""
+    stored = _stored(value_type)
+    if bits == 0:
+        return pa.string() if _is_text(stored) else pa.binary()
+    return stored
+
+
 def _is_text(arrow: pa.DataType) -> bool:
     return (
         arrow_types.is_string(arrow)
@@ -323,12 +396,3 @@ def _arrow_bytes(num_arrays: int, num_elements: int, stored: pa.DataType, text_s
     """Return the memory of lists: offsets, bitmaps, elements."""
     width = 32 if _is_bytes(stored) else stored.bit_width
     return 4 * num_arrays + text_size + (num_arrays + num_elements * (1 + width)) // 8
-
-
-def _check_expansion(memory: int, size: int) -> None:
-    limit = max(MAX_BLOCK_BYTES, size * MAX_LIST_EXPANSION)
-    if memory > limit:
-        raise UnsupportedError(
-            f"a block of {size} bytes with many nulls or equal lengths would need {memory} bytes of "
-            f"memory, more than the limit of {limit}; encode fewer arrays at a time"
-        )

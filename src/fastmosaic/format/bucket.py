@@ -25,19 +25,26 @@ from __future__ import annotations
 
 import struct
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any
 
 import pyarrow as pa
 
 from ..errors import CorruptFileError, UnsupportedError, located
-from . import list_blocks
 from ._decode import Batch, PageFault, Pages, find_frames, slot_offsets
 from ._encode import ArrowColumns, ColumnFault, EncodedPages, encode as encode_pages
-from .nested import BucketColumns, Node, assemble
-from .types import Kind
-from .wire import Cursor, compress_each, decompress, decompress_each, put_varint
+from .nested import BucketColumns, max_page_bytes
+from .wire import (
+    MIN_BLOCK_LIMIT,
+    Cursor,
+    compress_each,
+    decompress,
+    decompress_each,
+    decompress_front,
+    is_suspicious,
+    put_varint,
+)
 
 __all__ = [
     "ArrowColumns",
@@ -48,13 +55,12 @@ __all__ = [
     "Layout",
     "PageFault",
     "Pages",
-    "decode",
     "decode_slot",
     "decode_slots",
+    "decompress_bucket",
     "encode_monolithic",
     "encode_paged",
     "encode_pages",
-    "expansion",
     "flat_of",
     "monolithic_header",
     "open_monolithic",
@@ -121,30 +127,105 @@ def _check_children(count: int, columns: BucketColumns) -> None:
         )
 
 
-def decode_slot(slot: pa.Buffer) -> bytes:
-    """Decompress the page in a slot."""
+def decompress_bucket(data: pa.Buffer, size: int, columns: BucketColumns, num_rows: int) -> bytes:
+    """Decompress a monolithic bucket that declares `size` bytes."""
+    view = memoryview(data).cast("B")
+    limit = columns.max_bytes(num_rows)
+    if limit is not None and size > limit:
+        raise CorruptFileError(
+            f"the bucket declares {size} bytes, but its columns need {limit} at most"
+        )
+    if is_suspicious(len(view), size):
+        _refuse_surplus(
+            size,
+            lambda: _open_monolithic(
+                decompress_front(view), columns, num_rows, columns.num_flat, strict=False
+            ),
+        )
+    return decompress(view, size)
+
+
+def _refuse_surplus(size: int, open_front: Callable[[], Pages]) -> None:
+    """Raise CorruptFileError if the pages end in the front of a block that declares `size` bytes."""
+    try:
+        open_front()
+    except (PageFault, CorruptFileError):
+        return  # they go on after the front, or are damaged
+    raise CorruptFileError(f"a block declares {size} bytes, far more than its pages have")
+
+
+def decode_slot(slot: pa.Buffer, columns: BucketColumns, flat: int, num_rows: int) -> bytes:
+    """Decompress the page of flat column `flat` in a slot."""
     cursor = Cursor(slot)
     size = cursor.varint()
-    return decompress(cursor.take(cursor.remaining), size)
+    frame = cursor.take(cursor.remaining)
+    if size > MIN_BLOCK_LIMIT:
+        _check_page(columns, flat, num_rows, frame, size)
+    return decompress(frame, size)
 
 
-def decode_slots(data: pa.Buffer, spans: array[int]) -> Sequence[Any]:
+def decode_slots(
+    data: pa.Buffer,
+    spans: array[int],
+    columns: BucketColumns,
+    flats: Sequence[int],
+    rows: Sequence[int],
+) -> Sequence[Any]:
     """Decompress the pages in the slots at `spans` (start, end, start, end ...) of `data`.
 
-    None of the slots may be empty.
+    They are those of the flat columns `flats`, and none of them is empty. `rows` are the rows of
+    all flat columns.
     """
     view = memoryview(data).cast("B")
     try:
         frames, sizes = find_frames(view, spans)
     except ValueError as error:
         raise CorruptFileError(str(error)) from error
-    return decompress_each(view, frames, sizes)
+
+    def check(number: int, frame: memoryview, size: int) -> None:
+        _check_page(columns, flats[number], rows[flats[number]], frame, size)
+
+    return decompress_each(view, frames, sizes, check)
+
+
+def _check_page(
+    columns: BucketColumns, flat: int, num_rows: int, frame: memoryview, size: int
+) -> None:
+    """Check the size that the page of a flat column declares, before it is decompressed."""
+    limit = max_page_bytes(columns.kinds[flat], num_rows)
+    if limit is not None and size > limit:
+        raise CorruptFileError(
+            f"a page declares {size} bytes, but {num_rows} rows need {limit} at most",
+            column=columns.name(flat),
+        )
+    if is_suspicious(len(frame), size):
+        with located(column=columns.name(flat)):
+            _refuse_surplus(
+                size,
+                lambda: _open_slots(
+                    [decompress_front(frame)], columns, [flat], {flat: num_rows}, strict=False
+                ),
+            )
 
 
 def open_monolithic(
-    data: bytes | pa.Buffer, columns: BucketColumns, num_rows: int, stop: int
+    data: bytes | pa.Buffer,
+    columns: BucketColumns,
+    num_rows: int,
+    stop: int,
+    *,
+    strict: bool = True,
 ) -> Pages:
     """Find the pages of a monolithic bucket; only flat columns before `stop` can be decoded."""
+    try:
+        return _open_monolithic(data, columns, num_rows, stop, strict)
+    except PageFault as fault:
+        raise _corrupt(fault, columns, fault.column) from fault
+
+
+def _open_monolithic(
+    data: bytes | pa.Buffer, columns: BucketColumns, num_rows: int, stop: int, strict: bool
+) -> Pages:
     rows = [num_rows] * columns.num_columns
     start = 0
     if columns.num_children:
@@ -154,22 +235,35 @@ def open_monolithic(
         _check_children(count, columns)
         rows += [cursor.varint() for _ in range(count)]
         start = cursor.pos
-    try:
-        view = memoryview(data).cast("B")
-        return Pages.from_monolithic(view, start, columns.kinds, rows, stop)
-    except PageFault as fault:
-        raise _corrupt(fault, columns, fault.column) from fault
+    view = memoryview(data).cast("B")
+    return Pages.from_monolithic(view, start, columns.kinds, columns.digits, rows, stop, strict)
 
 
 def open_slots(
-    slots: Sequence[Any], columns: BucketColumns, flats: Sequence[int], rows: Sequence[int]
+    slots: Sequence[Any],
+    columns: BucketColumns,
+    flats: Sequence[int],
+    rows: Sequence[int],
+    *,
+    strict: bool = True,
 ) -> Pages:
     """Find the pages of the flat columns `flats` in decompressed slots; None if a slot is empty."""
-    kinds = bytes([columns.kinds[flat] for flat in flats])
     try:
-        return Pages.from_slots(slots, kinds, [rows[flat] for flat in flats])
+        return _open_slots(slots, columns, flats, rows, strict)
     except PageFault as fault:
         raise _corrupt(fault, columns, flats[fault.column]) from fault
+
+
+def _open_slots(
+    slots: Sequence[Any],
+    columns: BucketColumns,
+    flats: Sequence[int],
+    rows: Sequence[int] | Mapping[int, int],
+    strict: bool,
+) -> Pages:
+    kinds = bytes([columns.kinds[flat] for flat in flats])
+    digits = bytes([columns.digits[flat] for flat in flats])
+    return Pages.from_slots(slots, kinds, digits, [rows[flat] for flat in flats], strict)
 
 
 def _corrupt(fault: PageFault, columns: BucketColumns, flat: int) -> CorruptFileError:
@@ -181,73 +275,6 @@ def flat_of(columns: BucketColumns, wanted: Sequence[int]) -> Sequence[int]:
     if not columns.num_children:
         return wanted
     return [node.flat for index in wanted for node in columns.node(index).walk()]
-
-
-def expansion(
-    pages: Pages, numbers: Sequence[int], columns: BucketColumns, wanted: Sequence[int]
-) -> int:
-    """Return the memory that the `wanted` columns need beyond their stored bytes; see `decode`."""
-    total = pages.expansion(numbers)
-    if columns.blocks:
-        for number, flat in zip(numbers, flat_of(columns, wanted), strict=True):
-            if columns.kinds[flat] != Kind.ARRAY_BLOCK:
-                continue
-            block = pages.block(number)  # None if all rows are null
-            if block is not None:
-                with located(column=columns.name(flat)):
-                    column_type = columns.node(flat).type
-                    total += list_blocks.expansion(block, column_type, pages.num_rows(number))
-    return total
-
-
-def decode(
-    pages: Pages,
-    numbers: Sequence[int],
-    columns: BucketColumns,
-    wanted: Sequence[int],
-    batch: Batch,
-    places: Sequence[int],
-) -> None:
-    """Decode the `wanted` columns of a bucket into `batch`, at their `places`.
-
-    `numbers` are the numbers of their pages among `pages`, in the order of `flat_of`.
-    """
-    try:
-        if not columns.num_children and not columns.blocks:
-            pages.decode_into(numbers, batch, places)
-            return
-        roots = [columns.node(index) for index in wanted]
-        nodes = [node for root in roots for node in root.walk()]
-        pairs = list(zip(numbers, nodes, strict=True))
-        spread = [pair for pair in pairs if pair[1].type.kind != Kind.ARRAY_BLOCK]
-        decoded = pages.decode([number for number, _ in spread], [node.arrow for _, node in spread])
-    except PageFault as fault:
-        flat = flat_of(columns, wanted)[numbers.index(fault.column)]
-        raise _corrupt(fault, columns, flat) from fault
-    except OverflowError as error:
-        raise UnsupportedError(f"{error}, the limit of Arrow's offsets") from error
-    by_number = {node.flat: column for (_, node), column in zip(spread, decoded, strict=True)}
-    blocks = [pair for pair in pairs if pair[1].type.kind == Kind.ARRAY_BLOCK]
-    by_number |= _decode_blocks(pages, blocks, columns)
-    for place, root in zip(places, roots, strict=True):
-        batch.put(place, assemble(root, by_number))
-
-
-def _decode_blocks(
-    pages: Pages, blocks: Sequence[tuple[int, Node]], columns: BucketColumns
-) -> dict[int, pa.Array]:
-    """Decode the array data blocks of these pages and nodes; return lists by flat column."""
-    decoded = {}
-    zeros = None
-    for number, node in blocks:
-        num_rows, block = pages.num_rows(number), pages.block(number)
-        if block is None:
-            zeros = list_blocks.make_zeros(num_rows) if zeros is None else zeros
-            decoded[node.flat] = list_blocks.nulls(node.type, num_rows, zeros)
-            continue
-        with located(column=columns.name(node.flat)):
-            decoded[node.flat] = list_blocks.decode(block, node.type, num_rows)
-    return decoded
 
 
 def monolithic_header(pages: EncodedPages, num_columns: int) -> bytes:

@@ -12,7 +12,8 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from ..errors import CorruptFileError, UnsupportedError
-from .array_block import decode_lists, element_bits, encode_lists
+from ..memory import Memory
+from .array_block import check_lists, decode_lists, element_bits, encode_lists
 from .types import ColumnType, Kind
 from .wire import Cursor
 
@@ -28,9 +29,29 @@ def encode(chunks: Sequence[pa.Array], column_type: ColumnType) -> bytes | None:
     return encode_lists(lists, _bits(column_type))
 
 
-def decode(block: memoryview, column_type: ColumnType, num_rows: int) -> pa.Array:
-    """Decode a block of `num_rows` lists."""
-    lists = decode_lists(block, column_type.arrow, _bits(column_type), num_rows=num_rows)
+def decode(
+    block: memoryview | None,
+    column_type: ColumnType,
+    num_rows: int,
+    memory: Memory,
+    *,
+    strict: bool = True,
+) -> pa.Array:
+    """Decode a block of `num_rows` lists; without a block, all of them are null."""
+    if block is None:
+        zeros = memory.zeros(4 * (num_rows + 1))
+        elements = pa.array([], column_type.children[0].arrow)
+        return pa.Array.from_buffers(
+            column_type.arrow, num_rows, [zeros, zeros], num_rows, children=[elements]
+        )
+    lists = decode_lists(
+        block,
+        column_type.arrow,
+        _bits(column_type),
+        memory=memory,
+        num_rows=num_rows,
+        strict=strict,
+    )
     (element,) = column_type.children
     if lists.values.null_count and not element.nullable:
         raise CorruptFileError(
@@ -39,23 +60,27 @@ def decode(block: memoryview, column_type: ColumnType, num_rows: int) -> pa.Arra
     return lists
 
 
-def nulls(column_type: ColumnType, num_rows: int, zeros: pa.Buffer) -> pa.Array:
-    """Return `num_rows` null lists, using buffers that all such columns share: `make_zeros`."""
-    elements = pa.array([], column_type.children[0].arrow)
-    return pa.Array.from_buffers(
-        column_type.arrow, num_rows, [zeros, zeros], num_rows, children=[elements]
+def check(block: memoryview, column_type: ColumnType, num_rows: int, *, strict: bool = True) -> int:
+    """Check a block as decoding it does, without the memory of the lists; return the null lists."""
+    (element,) = column_type.children
+    return check_lists(
+        block,
+        column_type.arrow.value_type,
+        _bits(column_type),
+        num_rows=num_rows,
+        nullable=element.nullable,
+        strict=strict,
     )
 
 
-def make_zeros(num_rows: int) -> pa.Buffer:
-    return pa.nulls(num_rows + 1, pa.int32()).buffers()[1]
-
-
-def expansion(block: memoryview, column_type: ColumnType, num_rows: int) -> int:
-    """Return the memory of Arrow's lists beyond the size of the block: equal lengths and nulls."""
-    count = Cursor(block).varint()  # `decode` checks that it matches the lengths
+def size(block: memoryview | None, column_type: ColumnType, num_rows: int) -> int:
+    """Return the memory of the lists of a block at most; `decode` checks its counts."""
+    if block is None:
+        return 4 * (num_rows + 1)
+    count = Cursor(block).varint()
     bits = column_type.children[0].arrow.bit_width if _bits(column_type) else 32
-    return max(0, 4 * num_rows + count * bits // 8 - len(block))
+    bitmaps = (num_rows + count) // 8 + 2
+    return 4 * (num_rows + 2) + count * bits // 8 + bitmaps + len(block)
 
 
 def _bits(column_type: ColumnType) -> int:

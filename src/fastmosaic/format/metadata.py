@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import accumulate
 from typing import Any
 
 import pyarrow as pa
@@ -17,7 +18,7 @@ from .bucket import Layout
 from .footer import Flag, Footer
 from .index import Bucket, RowGroupIndex, Statistic
 from .schema import SchemaBlock
-from .types import ColumnType, Kind, decode_value
+from .types import ARROW_WIDTH, ColumnType, Kind, decode_value
 from .user_schema import Attached
 from .wire import Compression, Cursor
 
@@ -220,6 +221,16 @@ class FileMetaData:
 
     def rows_of(self, group: int) -> int:
         return self._row_groups.rows_of(group)
+
+    @cached_property
+    def row_edges(self) -> list[int]:
+        """The number of the first row of each row group, then the number of rows."""
+        return list(accumulate(map(self.rows_of, range(self.num_row_groups)), initial=0))
+
+    def row_bytes(self, positions: Iterable[int]) -> int:
+        """Return the bytes of a row of the columns at `positions` in Arrow, without text and lists."""
+        counts = Counter(map(self._schema.kinds.__getitem__, positions))
+        return sum(ARROW_WIDTH[kind] * count for kind, count in counts.items())
 
     def bytes_of(self, group: int) -> int:
         """Return the compressed size of all buckets of a row group."""

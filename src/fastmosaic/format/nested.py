@@ -13,19 +13,21 @@ under a null list are not stored. An array data block is a single flat column: s
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import pyarrow as pa
 from pyarrow import types as arrow_types
 
-from ..errors import CorruptFileError, SchemaMismatchError
+from ..errors import SchemaMismatchError
 from . import _decode
 from .schema import SchemaBlock
-from .types import ColumnType, Kind
+from .types import WIDTH, ColumnType, Kind
+from .wire import MAX_VARINT_BYTES
 
 _LENGTHS: Final = pa.int32()
+_MAX_DECIMAL_BYTES: Final = MAX_VARINT_BYTES + 16  # its length, and the number
 _NESTED: Final = bytes([Kind.NESTED])
 _INT32: Final = bytes([Kind.INT32])
 
@@ -51,28 +53,47 @@ class Node:
 class BucketColumns:
     """The columns of a bucket, and their flat columns."""
 
-    __slots__ = ("_nodes", "_schema", "blocks", "kinds", "num_children", "positions")
+    __slots__ = ("_nodes", "_schema", "blocks", "digits", "kinds", "num_children", "positions")
 
     def __init__(self, schema: SchemaBlock, bucket: int) -> None:
         self._schema = schema
         self.positions = schema.bucket_columns(bucket)
         kinds = schema.kinds[self.positions.start : self.positions.stop]
-        self.blocks: list[int] = []  # columns that are array data blocks
-        if Kind.ARRAY_BLOCK in kinds:
-            self.blocks = [i for i, kind in enumerate(kinds) if kind == Kind.ARRAY_BLOCK]
+        # Columns that are array data blocks.
+        self.blocks = list(_indices(kinds, Kind.ARRAY_BLOCK))
         self._nodes: dict[int, Node] = {}
-        children = bytearray()
-        index = kinds.find(_NESTED)
-        while index >= 0:
+        children: list[ColumnType] = []
+        for index in _indices(kinds, Kind.NESTED):
             column_type = schema.column_type(self.positions[index])
             self._nodes[index] = _number(column_type, index, len(kinds), children)
-            index = kinds.find(_NESTED, index + 1)
         self.num_children = len(children)
-        self.kinds = kinds.replace(_NESTED, _INT32) + bytes(children)
+        self.kinds = kinds.replace(_NESTED, _INT32) + bytes(
+            Kind.INT32 if child.children else child.kind for child in children
+        )
+        digits = bytearray(len(self.kinds))  # the precision of each flat column that is a decimal
+        for kind in (Kind.DECIMAL64, Kind.DECIMAL128):
+            for flat in _indices(self.kinds, kind):
+                child = flat - len(kinds)
+                column_type = (
+                    schema.column_type(self.positions[flat]) if child < 0 else children[child]
+                )
+                digits[flat] = column_type.arrow.precision
+        self.digits = bytes(digits)
 
     @property
     def num_columns(self) -> int:
         return len(self.positions)
+
+    def max_bytes(self, num_rows: int) -> int | None:
+        """Return the largest size of a monolithic bucket; None if the values have no largest size."""
+        if self.num_children:
+            return None  # the bucket itself says how many rows they have
+        sizes = [
+            self.kinds.count(kind) * size
+            for kind in set(self.kinds)
+            if (size := max_page_bytes(kind, num_rows)) is not None
+        ]
+        return sum(sizes) if len(sizes) == len(set(self.kinds)) else None
 
     @property
     def num_flat(self) -> int:
@@ -98,11 +119,30 @@ class BucketColumns:
         return list(self._nodes.values())
 
 
-def _number(column_type: ColumnType, flat: int, first: int, children: bytearray) -> Node:
+def max_page_bytes(kind: int, num_rows: int) -> int | None:
+    """Return the largest size of a page; None if the values have no largest size."""
+    if kind >= Kind.BINARY:
+        return None
+    width = WIDTH[kind] or _MAX_DECIMAL_BYTES
+    entries = max(num_rows, _decode.MAX_IDLE_ENTRIES)
+    # Flags and number of entries, null bitmap, entries, then values or indices of up to 32 bits.
+    return 8 + (num_rows + 7) // 8 + entries * width + num_rows * max(4, width)
+
+
+def _indices(kinds: bytes, kind: Kind) -> Iterator[int]:
+    """Yield where `kind` occurs in `kinds`; most of ten thousand columns have another one."""
+    index = kinds.find(kind)
+    while index >= 0:
+        yield index
+        index = kinds.find(kind, index + 1)
+
+
+def _number(column_type: ColumnType, flat: int, first: int, children: list[ColumnType]) -> Node:
+    """Return the node of a column, and append what is inside it to `children`."""
     nodes = []
     for child in column_type.children:
         number = first + len(children)
-        children.append(Kind.INT32 if child.children else child.kind)
+        children.append(child)
         nodes.append(_number(child, number, first, children))
     return Node(column_type, flat, tuple(nodes))
 
@@ -167,44 +207,3 @@ def _as_list(array: pa.Array) -> pa.Array:
         array.offset,
         [entries],
     )
-
-
-def assemble(node: Node, flat: Mapping[int, pa.Array]) -> pa.Array:
-    """Assemble the array of `node` from its flat columns."""
-    if not node.children:
-        array = flat[node.flat]
-    else:
-        lengths = flat[node.flat]
-        validity, values = lengths.buffers()
-        count = len(lengths)
-        offsets = pa.allocate_buffer(4 * (count + 1))
-        try:
-            # A null has length zero in the decoded buffer, so the validity is not needed.
-            total = _decode.offsets_of(
-                memoryview(values)[: 4 * count].cast("i"), memoryview(offsets).cast("i")
-            )
-        except ValueError as error:
-            raise CorruptFileError(str(error)) from error
-        inner = [_elements(child, flat, total) for child in node.children]
-        if arrow_types.is_map(node.type.arrow):
-            fields = [node.type.arrow.key_field, node.type.arrow.item_field]
-            if inner[0].null_count:
-                raise CorruptFileError(f"{inner[0].null_count} keys of a map are null")
-            inner = [pa.StructArray.from_arrays(inner, fields=fields)]
-        array = pa.Array.from_buffers(
-            node.type.arrow, count, [validity, offsets], lengths.null_count, 0, inner
-        )
-    return array
-
-
-def _elements(node: Node, flat: Mapping[int, pa.Array], count: int) -> pa.Array:
-    """Return the first `count` elements of lists; a file may store more that are not used."""
-    array = assemble(node, flat)
-    if len(array) < count:
-        raise CorruptFileError(f"the lists have {count} elements, but {len(array)} are stored")
-    array = array.slice(0, count)
-    if array.null_count and not node.type.nullable:
-        raise CorruptFileError(
-            f"there are {array.null_count} null elements, but they are declared not null"
-        )
-    return array

@@ -63,19 +63,24 @@ class Kind(IntEnum):
     BOOL = 0  # one byte; one bit
     INT8 = 1
     INT16 = 2
-    INT32 = 3  # also FLOAT, DATE and TIME, as their bits
-    INT64 = 4  # also DOUBLE, and timestamps up to microseconds
-    TIMESTAMP_NS = 5  # int64 ms, int32 ns within the ms; int64 ns
-    DECIMAL64 = 6  # int64; 16 bytes, little-endian
-    DECIMAL128 = 7  # uv length, that many bytes; 16 bytes, little-endian
-    BINARY = 8  # uv length, that many bytes; 32-bit offsets and bytes
-    STRING = 9  # like BINARY, but UTF-8
-    NESTED = 10  # ARRAY and MAP: several flat columns, see nested.py
-    ARRAY_BLOCK = 11  # all rows in one array data block, see list_blocks.py
+    INT32 = 3  # also FLOAT and DATE, as their bits
+    TIME = 4  # int32, a time of day in milliseconds
+    INT64 = 5  # also DOUBLE, and timestamps up to microseconds
+    TIMESTAMP_NS = 6  # int64 ms, int32 ns within the ms; int64 ns
+    DECIMAL64 = 7  # int64; 16 bytes, little-endian
+    DECIMAL128 = 8  # uv length, that many bytes; 16 bytes, little-endian
+    BINARY = 9  # uv length, that many bytes; 32-bit offsets and bytes
+    STRING = 10  # like BINARY, but UTF-8
+    NESTED = 11  # ARRAY and MAP: several flat columns, see nested.py
+    ARRAY_BLOCK = 12  # all rows in one array data block, see list_blocks.py
 
 
 # Bytes of one value in a file; 0 if the value has its own length in front.
-WIDTH: Final = (1, 1, 2, 4, 8, 12, 8, 0, 0, 0)
+WIDTH: Final = (1, 1, 2, 4, 4, 8, 12, 8, 0, 0, 0)
+
+# Bytes of one value in Arrow's buffers: 0 for a boolean, which is a bit, and only the offset for
+# what varies in size.
+ARROW_WIDTH: Final = (0, 1, 2, 4, 4, 8, 8, 16, 16, 4, 4, 4, 4)
 
 _KIND_OF: Final = {
     TypeId.BOOLEAN: Kind.BOOL,
@@ -93,7 +98,7 @@ _KIND_OF: Final = {
     TypeId.VARBINARY: Kind.BINARY,
     TypeId.BYTES: Kind.BINARY,
     TypeId.DECIMAL: Kind.DECIMAL64,  # up to 18 digits
-    TypeId.TIME: Kind.INT32,
+    TypeId.TIME: Kind.TIME,
     TypeId.TIMESTAMP: Kind.INT64,  # up to microseconds
     TypeId.TIMESTAMP_LTZ: Kind.INT64,
     TypeId.ARRAY: Kind.NESTED,
@@ -427,7 +432,7 @@ def encode_value(column_type: ColumnType, scalar: pa.Scalar) -> bytes:
         out = bytearray()
         put_bytes(out, scalar.as_buffer().to_pybytes())
         return bytes(out)
-    number = int.from_bytes(buffers[1][: _ARROW_BYTES[kind]].to_pybytes(), "little", signed=True)
+    number = int.from_bytes(buffers[1][: ARROW_WIDTH[kind]].to_pybytes(), "little", signed=True)
     if kind == Kind.TIMESTAMP_NS:
         millis, nanos = divmod(number, 1_000_000)
         return millis.to_bytes(8, "big", signed=True) + nanos.to_bytes(4, "big")
@@ -455,8 +460,5 @@ def decode_value(column_type: ColumnType, data: bytes) -> pa.Scalar:
             raise CorruptFileError("a timestamp in the statistics exceeds 64 bits of nanoseconds")
     else:
         number = int.from_bytes(data, "big", signed=True)
-    raw = number.to_bytes(_ARROW_BYTES[kind], "little", signed=True)
+    raw = number.to_bytes(ARROW_WIDTH[kind], "little", signed=True)
     return pa.Array.from_buffers(column_type.arrow, 1, [None, pa.py_buffer(raw)])[0]
-
-
-_ARROW_BYTES: Final = (0, 1, 2, 4, 8, 8, 16, 16)

@@ -10,7 +10,7 @@ All bytes of a file are read by `Cursor` or by a kernel, and both check bounds.
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import IntEnum
 from typing import Any, Final
 
@@ -28,8 +28,11 @@ MAX_VARINT_BYTES: Final = 5
 MAX_BLOCK_BYTES: Final = 512 << 20
 # A zstd block of type RLE encodes 128 KiB in 4 bytes; no frame expands by more than this factor.
 MAX_FRAME_EXPANSION: Final = 65536
-# A block of this size is always allowed.
+# A block may always declare this size.
 MIN_BLOCK_LIMIT: Final = 1 << 20
+# A larger block that expands by more than the factor is examined before it is decompressed.
+SUSPICIOUS_BYTES: Final = 32 << 20
+SUSPICIOUS_EXPANSION: Final = 256
 
 
 class Compression(IntEnum):
@@ -170,18 +173,37 @@ def decompress(data: bytes | memoryview, size: int) -> bytes:
     return result
 
 
-def decompress_each(data: memoryview, frames: bytes, sizes: bytes) -> Sequence[Any]:
+def is_suspicious(frame: int, size: int) -> bool:
+    """Return whether a frame of `frame` bytes declares a large size that real data seldom has."""
+    return size > SUSPICIOUS_BYTES and size > frame * SUSPICIOUS_EXPANSION
+
+
+def decompress_front(data: bytes | memoryview) -> bytes:
+    """Decompress the first bytes of a zstd frame, half as many as make it suspicious."""
+    try:
+        with _decompressor().stream_reader(data) as reader:
+            return reader.read(SUSPICIOUS_BYTES // 2)
+    except zstandard.ZstdError as error:
+        raise CorruptFileError(f"zstd: {error}") from error
+
+
+def decompress_each(
+    data: memoryview, frames: bytes, sizes: bytes, check: Callable[[int, memoryview, int], None]
+) -> Sequence[Any]:
     """Decompress the zstd frames in `data`, in one call without the GIL.
 
     `frames` contains the start and size of each frame, and `sizes` their decompressed sizes, as
-    native 64-bit integers.
+    native 64-bit integers. `check` is called with the number of a frame that declares a large size,
+    the frame, and that size.
     """
     if not sizes:
         return []
-    for frame, size in zip(
-        memoryview(frames).cast("Q")[1::2], memoryview(sizes).cast("Q"), strict=True
-    ):
-        _check_declared(frame, size)
+    starts = memoryview(frames).cast("Q")
+    for number, size in enumerate(memoryview(sizes).cast("Q")):
+        _check_declared(starts[2 * number + 1], size)
+        if size > MIN_BLOCK_LIMIT:
+            start = starts[2 * number]
+            check(number, data[start : start + starts[2 * number + 1]], size)
     try:
         segments = zstandard.BufferWithSegments(data, frames)
         pages: Any = _decompressor().multi_decompress_to_buffer(segments, decompressed_sizes=sizes)

@@ -31,6 +31,7 @@ from ..file.options import WriteOptions, accepts_options, check_names
 from ..file.reader import MosaicFile, Readable
 from ..file.writer import MosaicWriter, Writable
 from ..format.types import storage_type
+from ..memory import MemoryLimit
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -68,6 +69,8 @@ def read_pandas(
     filesystem: object = None,
     use_threads: bool = True,
     types_mapper: Callable[[pa.DataType], Any] | None = None,
+    memory_limit: MemoryLimit = None,
+    strict: bool = True,
 ) -> pd.DataFrame:
     """Read Mosaic files into a pandas DataFrame, with the index that `write_pandas` stored.
 
@@ -92,6 +95,8 @@ def read_pandas(
     types_mapper : function from pyarrow.DataType to a pandas dtype or None, optional
         Chooses dtypes instead of those of the original DataFrame; `pandas.ArrowDtype` keeps all
         values in Arrow.
+    memory_limit, strict
+        As in `MosaicFile`. The limit is for the values in Arrow, before pandas converts them.
 
     Returns
     -------
@@ -110,7 +115,8 @@ def read_pandas(
     Name: price, dtype: float64
     """
     _import_pandas()
-    rows = _open(source, filesystem, partitioning, unify)
+    opening = {"filesystem": filesystem, "memory_limit": memory_limit, "strict": strict}
+    rows = _open(source, partitioning, unify, opening)
     name = str(source) if isinstance(source, str | os.PathLike) else None
     try:
         with located(file=name, part="pandas metadata"):
@@ -354,12 +360,12 @@ def _decode_types(metadata: dict[bytes, bytes], names: Iterable[str]) -> dict[st
 
 
 def _open(
-    source: Any, filesystem: object, partitioning: Partitioning, unify: bool
+    source: Any, partitioning: Partitioning, unify: bool, opening: dict[str, Any]
 ) -> MosaicFile | FileSet:
-    if not is_many(source, filesystem):
+    if not is_many(source, opening["filesystem"]):
         with suppress(IsADirectoryError):
-            return MosaicFile(source, filesystem=filesystem)
-    return FileSet(source, filesystem=filesystem, partitioning=partitioning, unify=unify)
+            return MosaicFile(source, **opening)
+    return FileSet(source, partitioning=partitioning, unify=unify, **opening)
 
 
 def _metadata(rows: MosaicFile | FileSet) -> dict[bytes, bytes]:

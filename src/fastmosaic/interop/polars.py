@@ -22,6 +22,7 @@ import pyarrow as pa
 from pyarrow import types
 
 from ..errors import UnsupportedError
+from ..memory import MemoryLimit
 
 if TYPE_CHECKING:
     import polars as pl
@@ -60,6 +61,8 @@ def scan_polars(
     partitioning: Any = "hive",
     unify: bool = True,
     use_threads: bool = True,
+    memory_limit: MemoryLimit = None,
+    strict: bool = True,
 ) -> pl.LazyFrame:
     """Scan Mosaic files as a Polars LazyFrame.
 
@@ -72,6 +75,8 @@ def scan_polars(
         Which files to read, and with which schema; see `MosaicDataset`.
     use_threads : bool, default True
         Read and decode in several threads.
+    memory_limit, strict
+        As in `MosaicFile`. The limit holds for each batch that Polars gets.
 
     Returns
     -------
@@ -96,7 +101,13 @@ def scan_polars(
     from ..dataset.fileset import FileSet
 
     files = FileSet(
-        source, filesystem=filesystem, schema=schema, partitioning=partitioning, unify=unify
+        source,
+        filesystem=filesystem,
+        schema=schema,
+        partitioning=partitioning,
+        unify=unify,
+        memory_limit=memory_limit,
+        strict=strict,
     )
     arrow = files.schema
     dtypes = _to_dtypes(arrow)

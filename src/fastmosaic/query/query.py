@@ -16,10 +16,11 @@ from ..errors import SchemaMismatchError
 from ..format.metadata import FileMetaData
 from ..format.schema import SchemaBlock
 from ..format.user_schema import Attached
+from ..memory import Memory
 from ..schemas.union import DatasetSchema
 from ..schemas.widen import widened
 from . import filters as filtering
-from .rows import Rows, one_batch
+from .rows import Rows, concatenated, one_batch
 from .selection import expanded
 
 __all__ = ["Query", "columns_of"]
@@ -160,6 +161,16 @@ class Query:
             if self.names is not None:
                 table = table.select(self.names)
         return table if self.attached is None else self.attached.put_on(table)
+
+    def finish_each(self, batches: Iterable[pa.RecordBatch], memory: Memory) -> pa.Table:
+        """Return the rows that match, in the memory of one batch besides those of the result."""
+        tables = [self.finish([])]
+        for batch in batches:
+            found = self.finish([batch])
+            if found.num_rows:
+                memory.take(found.nbytes)
+                tables.append(found)
+        return concatenated(tables)
 
     def finish_batch(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return the rows of one batch that match, with the columns wanted."""

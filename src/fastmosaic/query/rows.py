@@ -5,10 +5,22 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from itertools import accumulate, chain
+from typing import Final
 
 import pyarrow as pa
 
-__all__ = ["Rows", "one_batch", "rows_without_columns", "table_without_columns", "take_rows"]
+from ..format.bucket import Batch
+
+__all__ = [
+    "Rows",
+    "concatenated",
+    "one_batch",
+    "rows_without_columns",
+    "table_without_columns",
+    "take_rows",
+]
+
+_NO_COLUMNS: Final = pa.schema([])
 
 
 class Rows:
@@ -90,12 +102,21 @@ class Rows:
 
 def rows_without_columns(num_rows: int) -> pa.RecordBatch:
     """Return a record batch with `num_rows` rows and no columns."""
-    return pa.RecordBatch.from_arrays([pa.nulls(num_rows)], ["_"]).select([])
+    return Batch(0).finish(num_rows, _NO_COLUMNS)  # Arrow's own ways take a bit for each row
 
 
 def table_without_columns(num_rows: int) -> pa.Table:
     """Return a table with `num_rows` rows and no columns."""
     return pa.Table.from_batches([rows_without_columns(num_rows)])
+
+
+def concatenated(tables: Sequence[pa.Table]) -> pa.Table:
+    """Return the rows of one table or more, with their number even if they have no columns."""
+    if len(tables) == 1:
+        return tables[0]
+    if not tables[0].num_columns:
+        return table_without_columns(sum(table.num_rows for table in tables))
+    return pa.concat_tables(tables)
 
 
 def one_batch(table: pa.Table) -> pa.RecordBatch:

@@ -30,6 +30,7 @@ from ..arguments import (
     add_command,
     add_dialect,
     add_json,
+    add_memory_limit,
     add_types,
     add_where,
     dialect,
@@ -96,6 +97,7 @@ def add(commands: Commands) -> None:
     parser.add_argument("--overwrite", action="store_true", help="replace DST if it exists")
     add_columns(parser)
     add_where(parser)
+    add_memory_limit(parser)
     add_types(
         parser,
         "types of columns by name or glob, e.g. 'temp_*=float': text is parsed as this type, other "

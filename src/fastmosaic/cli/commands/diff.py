@@ -16,6 +16,7 @@ from ..arguments import (
     add_command,
     add_dialect,
     add_json,
+    add_memory_limit,
     add_types,
     dialect,
 )
@@ -61,6 +62,7 @@ def add(commands: Commands) -> None:
         "-q", "--quiet", action="store_true", help="print nothing, only set the exit status"
     )
     add_columns(parser)
+    add_memory_limit(parser)
     add_types(parser, "types of CSV and JSON columns by name or glob; may be repeated")
     add_dialect(parser)
     add_json(parser)

@@ -20,6 +20,7 @@ from ..arguments import (
     add_columns,
     add_command,
     add_json,
+    add_memory_limit,
     add_pager,
     add_paths,
     add_where,
@@ -103,6 +104,7 @@ def _add(
     parser = add_command(commands, name, summary, description, examples, _LANGUAGE)
     add_paths(parser)
     add_where(parser)
+    add_memory_limit(parser)
     add_json(parser)
     return parser
 

@@ -15,7 +15,7 @@ from ...dataset.fileset import FileSet
 from ...dataset.profile import DISTINCT_EXACT, ColumnProfile, Profiler, conclude
 from ...errors import CorruptFileError
 from ...file.stored import Encoding
-from ..arguments import Commands, add_columns, positive
+from ..arguments import Commands, add_columns, add_memory_limit, positive
 from ..exit import OK
 from ..files import add_file_command, as_given, check_mosaic
 from ..output.aligned import Column
@@ -48,6 +48,7 @@ def add(commands: Commands) -> None:
         ["stats sales.mosaic", "stats warehouse -c 'sensor_temp_*' --sort nulls --limit 20"],
     )
     add_columns(parser)
+    add_memory_limit(parser)
     parser.add_argument(
         "--sort",
         choices=("position", *_SORTS),

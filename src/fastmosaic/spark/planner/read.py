@@ -17,6 +17,7 @@ from pyarrow import types
 
 from ...dataset.fileset import FileSet, Partitioning
 from ...errors import UnsupportedError
+from ...memory import MemoryLimit
 from ...query.query import Query
 from ...query.selection import selected
 from ..schemas import arrow_for_spark, from_spark, to_spark
@@ -42,6 +43,8 @@ def read(
     unify: bool = True,
     skip_corrupt: bool = False,
     filesystem: Any = None,
+    memory_limit: MemoryLimit = None,
+    strict: bool = True,
 ) -> DataFrame:
     """Read Mosaic files as a DataFrame that Spark's planner prunes.
 
@@ -69,6 +72,10 @@ def read(
         If True, skip files that cannot be opened, with a warning that names them. Default: False.
     filesystem : pyarrow or fsspec filesystem, optional
         Filesystem of the paths. It is pickled and sent to the workers.
+    memory_limit : int or str, optional
+        Maximum memory of a batch in a task, in bytes or as text such as "2g"; see `MosaicFile`.
+    strict : bool
+        If False, read decimals and times outside the range of their type. Default: True.
 
     Returns
     -------
@@ -83,7 +90,10 @@ def read(
             f"{reason}, so columns are not pruned: choose the columns to load with columns=",
             stacklevel=2,
         )
-        return _load(spark, path, columns, schema, partitioning, unify, skip_corrupt, filesystem)
+        options = {"unify": str(unify), "skip_corrupt": str(skip_corrupt), "strict": str(strict)}
+        if memory_limit is not None:
+            options["memory_limit"] = str(memory_limit)
+        return _load(spark, path, columns, schema, partitioning, filesystem, options)
     files = FileSet(
         path,
         filesystem=filesystem,
@@ -91,6 +101,8 @@ def read(
         partitioning=partitioning,
         unify=unify,
         skip_corrupt=skip_corrupt,
+        memory_limit=memory_limit,
+        strict=strict,
     )
     try:
         wanted = arrow_for_spark(Query.of(files.columns, columns).schema)
@@ -128,9 +140,8 @@ def _load(
     columns: Sequence[str] | None,
     schema: pa.Schema | None,
     partitioning: Partitioning,
-    unify: bool,
-    skip_corrupt: bool,
     filesystem: Any,
+    options: dict[str, str],
 ) -> DataFrame:
     """Use `spark.read.format("mosaic")`, whose options are strings."""
     from ..source.source import MosaicDataSource
@@ -142,9 +153,7 @@ def _load(
         )
     spark.dataSource.register(MosaicDataSource)
     reader = spark.read.format("mosaic").options(
-        partitioning="none" if partitioning is None else partitioning,
-        unify=str(unify),
-        skip_corrupt=str(skip_corrupt),
+        partitioning="none" if partitioning is None else partitioning, **options
     )
     if schema is not None:
         if columns is not None:

@@ -30,6 +30,8 @@ def open_files(
         partitioning=partitioning,
         unify=options.unify,
         skip_corrupt=options.skip_corrupt,
+        memory_limit=options.memory_limit,
+        strict=options.strict,
     )
 
 

@@ -18,9 +18,9 @@ from ...file.options import (
     parse_boolean,
     parse_integer,
     parse_names,
-    parse_size,
     unknown_option,
 )
+from ...memory import parse_size
 from ...storage.location import URI
 from ...storage.staging import EXISTING
 
@@ -85,6 +85,9 @@ class LoadOptions:
     unify            `true` (default) reads files with different schemas as their union; with
                      `false` a difference is an error
     skip_corrupt     `true` skips files that cannot be opened, with a warning; default `false`
+    memory_limit     maximum memory of a batch in a task, such as `2g`; default: half of the memory of
+                     the machine
+    strict           `false` reads decimals and times outside the range of their type; default `true`
     max_split_bytes  approximate bytes of the loaded columns that one task reads; default 32 MiB
     pushdown         `true` lets Spark's filters skip row groups, if the session sets
                      spark.sql.python.filterPushdown.enabled. Default `false`, because Spark keeps
@@ -98,6 +101,8 @@ class LoadOptions:
     partitioning: str | None = "hive"
     unify: bool = True
     skip_corrupt: bool = False
+    memory_limit: int | None = None
+    strict: bool = True
     max_split_bytes: int = DEFAULT_MAX_SPLIT_BYTES
     pushdown: bool = False
     max_files_per_trigger: int | None = None
@@ -143,6 +148,8 @@ _LOAD: Final[Mapping[str, Callable[[str], Any]]] = {
     "partitioning": _word(hive="hive", none=None),
     "unify": parse_boolean,
     "skip_corrupt": parse_boolean,
+    "memory_limit": _positive(parse_size),
+    "strict": parse_boolean,
     "max_split_bytes": _positive(parse_size),
     "pushdown": parse_boolean,
     "max_files_per_trigger": _positive(parse_integer),

@@ -1,0 +1,303 @@
+"""Which bytes of a file columns of row groups need, and reading them in rounds.
+
+The first round reads monolithic buckets, paged buckets that are small or wanted as a whole, and the
+directories of the other paged buckets. The second round reads the wanted slots. There are two
+rounds for any number of row groups, unless their bytes exceed a window: then the bytes of the next
+window are read while those of the one before it are decoded.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+
+from ..errors import MosaicError, Place
+from ..format import bucket as buckets
+from ..format.bucket import Directory, Layout
+from ..format.columns import ColumnDecoder
+from ..format.index import Bucket
+from ..format.metadata import FileMetaData
+from ..format.nested import BucketColumns
+from ..format.wire import Compression
+from ..query.rows import Rows
+from ..storage.source import EMPTY, Source, read_ranges
+
+# A paged bucket up to this size is read as a whole: one read is cheaper than one for the directory
+# and more for the slots. A read costs microseconds on a local disk, and milliseconds elsewhere.
+WHOLE_BUCKET_BYTES_LOCAL: Final = 64 << 10
+WHOLE_BUCKET_BYTES_REMOTE: Final = 1 << 20
+# Compressed bytes that are held at a time. Requests to a remote file should overlap.
+WINDOW_BYTES_LOCAL: Final = 16 << 20
+WINDOW_BYTES_REMOTE: Final = 128 << 20
+# Columns of a paged bucket that one thread decodes at a time, and their bytes in Arrow.
+MAX_TASK_COLUMNS: Final = 128
+MAX_TASK_BYTES: Final = 16 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class BucketPart:
+    """The wanted columns of one bucket; the same in every row group."""
+
+    number: int
+    columns: BucketColumns
+    places: list[int]  # of the columns in the result
+    wanted: list[int]  # indices of the columns in the bucket
+    flat: Sequence[int]  # the flat columns that store them
+
+    @classmethod
+    def of(
+        cls, number: int, columns: BucketColumns, places: list[int], wanted: list[int]
+    ) -> BucketPart:
+        return cls(number, columns, places, wanted, buckets.flat_of(columns, wanted))
+
+    def divided(self, num_rows: int) -> list[BucketPart]:
+        """Return parts with fewer columns: for several threads, and to decompress less at a time."""
+        step = max(1, min(MAX_TASK_COLUMNS, MAX_TASK_BYTES // (8 * num_rows)))
+        if len(self.wanted) <= step:
+            return [self]
+        return [
+            BucketPart.of(
+                self.number,
+                self.columns,
+                self.places[start : start + step],
+                self.wanted[start : start + step],
+            )
+            for start in range(0, len(self.wanted), step)
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class RowSpan:
+    """Rows of a row group that are decoded: `count` rows from `start` on."""
+
+    group: int
+    num_rows: int  # of the row group
+    start: int
+    count: int
+    rows: Rows | None = None  # those of them that are wanted, if not all
+
+    @classmethod
+    def of(cls, metadata: FileMetaData, group: int, rows: Rows | None = None) -> RowSpan:
+        """Return the span of the rows of a row group that `rows` selects, by default all."""
+        num_rows = metadata.rows_of(group)
+        if rows is None:
+            return cls(group, num_rows, 0, num_rows)
+        own = rows.within(*metadata.row_edges[group : group + 2])
+        if not len(own):
+            return cls(group, num_rows, 0, 0)
+        start, stop = own.ranges[0][0], own.ranges[-1][1]
+        is_whole = len(own) == stop - start
+        inside = None if is_whole else own.within(start, stop)
+        return cls(group, num_rows, start, stop - start, inside)
+
+    @property
+    def num_chosen(self) -> int:
+        return self.count if self.rows is None else len(self.rows)
+
+    def chosen(self, batch: pa.RecordBatch, first: int = 0) -> pa.RecordBatch:
+        """Return the wanted rows of a batch, which begins with row `first` of the span."""
+        if self.rows is None:
+            return batch
+        return self.rows.within(first, first + batch.num_rows).of_batch(batch)
+
+
+@dataclass(slots=True)
+class BucketTask:
+    """A part of a bucket in one row group, and the bytes read for it."""
+
+    span: RowSpan
+    part: BucketPart
+    bucket: Bucket
+    whole: bool  # whether the whole bucket is read, or only the wanted slots
+    data: pa.Buffer | None = None  # the bucket, or its directory
+    directory: Directory | None = None  # of a paged bucket
+    slots: dict[int, pa.Buffer] | None = None  # by flat column
+
+    @property
+    def size(self) -> int:
+        """The number of bytes to decompress, roughly."""
+        if self.slots is not None:
+            return sum(slot.size for slot in self.slots.values())
+        return self.bucket.compressed_size * len(self.part.wanted) // self.part.columns.num_columns
+
+    @property
+    def place(self) -> Place:
+        return {
+            "row_group": self.span.group,
+            "bucket": self.part.number,
+            "offset": self.bucket.offset,
+        }
+
+    def release(self) -> None:
+        """Drop the bytes that were read."""
+        self.data = self.directory = self.slots = None
+
+
+class Fetcher:
+    """Plans and reads the bytes of columns, and decompresses them.
+
+    `tail` is the end of the file, as far as it was read already. `strict` is whether decimals and
+    times outside the range of their type are refused.
+    """
+
+    def __init__(
+        self, source: Source, metadata: FileMetaData, tail: pa.Buffer = EMPTY, strict: bool = True
+    ) -> None:
+        self._source = source
+        self._tail = tail
+        self._schema = metadata.schema_block
+        self._metadata = metadata
+        self._strict = strict
+        self._columns: dict[int, BucketColumns] = {}
+        local = source.is_local
+        self._small = WHOLE_BUCKET_BYTES_LOCAL if local else WHOLE_BUCKET_BYTES_REMOTE
+        self._window = WINDOW_BYTES_LOCAL if local else WINDOW_BYTES_REMOTE
+
+    def parts(self, positions: Sequence[int]) -> list[BucketPart]:
+        """Return the columns at `positions` by bucket."""
+        places: dict[int, list[int]] = {}
+        for place, position in enumerate(positions):
+            places.setdefault(self._schema.bucket_of(position), []).append(place)
+        parts = []
+        for number in sorted(places):
+            columns = self._columns.get(number)
+            if columns is None:
+                columns = self._columns[number] = BucketColumns(self._schema, number)
+            first = columns.positions.start
+            wanted = [positions[place] - first for place in places[number]]
+            parts.append(BucketPart.of(number, columns, places[number], wanted))
+        return parts
+
+    def tasks(self, span: RowSpan, parts: Sequence[BucketPart]) -> Iterator[BucketTask]:
+        """Yield what is to be read of one row group."""
+        if not span.count:
+            return
+        for part in parts:
+            bucket = self._metadata.bucket(span.group, part.number)
+            if bucket.layout == Layout.MONOLITHIC:
+                yield BucketTask(span, part, bucket, whole=True)
+                continue
+            # If at least half of the columns are wanted, the rest costs less than many reads.
+            whole = bucket.compressed_size <= self._small or (
+                2 * len(part.wanted) >= part.columns.num_columns
+                and bucket.compressed_size <= self._window
+            )
+            for smaller in part.divided(span.num_rows):
+                yield BucketTask(span, smaller, bucket, whole)
+
+    def fetched(self, tasks: Sequence[BucketTask], use_threads: bool) -> Iterator[BucketTask]:
+        """Yield tasks after their bytes were read, window by window."""
+        for window in self._windows(tasks):
+            self.fetch(window, use_threads)
+            yield from window
+
+    def _windows(self, tasks: Sequence[BucketTask]) -> Iterator[Sequence[BucketTask]]:
+        first = size = 0
+        bucket = None
+        for i, task in enumerate(tasks):
+            if task.whole and task.bucket is bucket:
+                continue  # several tasks share the bytes of a bucket
+            more = task.bucket.compressed_size if task.whole else task.size
+            if i > first and size + more > self._window:
+                yield tasks[first:i]
+                first, size = i, 0
+            size += more
+            bucket = task.bucket
+        yield tasks[first:]
+
+    def fetch(self, tasks: Sequence[BucketTask], use_threads: bool) -> None:
+        """Read the bytes of all tasks, in two rounds at most."""
+        ranges = []
+        for task in tasks:
+            size = task.bucket.compressed_size
+            if not task.whole:
+                size = min(size, Directory.size(task.part.columns))
+            ranges.append((task.bucket.offset, size))
+        for task, data in zip(tasks, self._read(ranges, use_threads), strict=True):
+            task.data = data
+            if task.bucket.layout == Layout.PAGED:
+                try:
+                    task.directory = Directory.decode(
+                        data, task.part.columns, task.span.num_rows, task.bucket.compressed_size
+                    )
+                except MosaicError as error:
+                    error.locate(**task.place)
+                    raise
+        ranges = []
+        partial = [task for task in tasks if not task.whole]
+        for task in partial:
+            assert task.directory is not None
+            for flat in task.part.flat:
+                start, end = task.directory.offsets[flat : flat + 2]
+                ranges.append((task.bucket.offset + start, end - start))
+        slots = iter(self._read(ranges, use_threads))
+        for task in partial:
+            task.slots = {flat: next(slots) for flat in task.part.flat}
+
+    def _read(self, ranges: Sequence[tuple[int, int]], use_threads: bool) -> list[pa.Buffer]:
+        """Return the bytes of `ranges`; bytes in the tail are not read again.
+
+        The exception is a long range of a local file that ends in the tail: copying it would take
+        longer, and twice its memory.
+        """
+        tail_start = self._source.size - self._tail.size
+        longest = self._tail.size if self._source.is_local else self._source.size
+        missing = [
+            (at, size if tail_start - at > longest else min(size, tail_start - at))
+            for at, size in ranges
+            if at < tail_start
+        ]
+        read = iter(read_ranges(self._source, missing, use_threads=use_threads))
+        buffers = []
+        for at, size in ranges:
+            if at >= tail_start:
+                buffers.append(self._tail.slice(at - tail_start, size))
+                continue
+            buffer = next(read)
+            if buffer.size < size:
+                rest = self._tail.slice(0, size - buffer.size)
+                buffer = pa.py_buffer(buffer.to_pybytes() + rest.to_pybytes())
+            buffers.append(buffer)
+        return buffers
+
+    def open(self, task: BucketTask) -> tuple[ColumnDecoder, int]:
+        """Decompress the pages of a task; return their decoder, and the bytes that it keeps."""
+        columns, flats = task.part.columns, task.part.flat
+        if task.directory is None:
+            data: Any = task.data
+            size, num_rows = task.bucket.uncompressed_size, task.span.num_rows
+            if self._metadata.codec == Compression.ZSTD:
+                data = buckets.decompress_bucket(data, size, columns, num_rows)
+            pages = buckets.open_monolithic(
+                data, columns, num_rows, max(flats) + 1, strict=self._strict
+            )
+            return ColumnDecoder(pages, flats, columns, task.part.wanted, self._strict), size
+        slots = self._slots(task, task.directory)
+        pages = buckets.open_slots(slots, columns, flats, task.directory.rows, strict=self._strict)
+        numbers = range(len(flats))
+        decoder = ColumnDecoder(pages, numbers, columns, task.part.wanted, self._strict)
+        return decoder, sum(len(slot) for slot in slots if slot is not None)
+
+    def _slots(self, task: BucketTask, directory: Directory) -> list[Any]:
+        """Return the decompressed pages of a paged bucket; None if a slot is empty."""
+        columns, flats = task.part.columns, task.part.flat
+        offsets, rows = directory.offsets, directory.rows
+        slots: list[Any] = [None] * len(flats)
+        stored = [i for i, flat in enumerate(flats) if offsets[flat] < offsets[flat + 1]]
+        if task.slots is not None:
+            for i in stored:
+                flat = flats[i]
+                slots[i] = buckets.decode_slot(task.slots[flat], columns, flat, rows[flat])
+            return slots
+        spans = array("q")
+        for i in stored:
+            spans.extend(offsets[flats[i] : flats[i] + 2])
+        wanted = [flats[i] for i in stored]
+        pages = buckets.decode_slots(task.data, spans, columns, wanted, rows)
+        for i, page in zip(stored, pages, strict=True):
+            slots[i] = page
+        return slots
