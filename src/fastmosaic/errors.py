@@ -174,24 +174,30 @@ class ColumnNotFoundError(MosaicError, KeyError):
 
     @classmethod
     def for_name(
-        cls, name: str, names: Iterable[str], *, option: str | None = None, file: str | None = None
+        cls,
+        name: str,
+        similar: Iterable[str],
+        *,
+        option: str | None = None,
+        file: str | None = None,
     ) -> ColumnNotFoundError:
-        """Create the error for `name`, with suggestions from `names`.
+        """Create the error for `name`, with suggestions from `similar`, a few existing names.
 
         `option` is the option or parameter that requests the column, if the message should say so.
         """
-        close = _close_matches(name, names)
+        close = _close_matches(name, similar)
         prefix = "" if option is None else f"{option}: "
         message = f"{prefix}no column named {name!r}{_hint(close)}"
         return cls(message, name=name, suggestions=close, file=file)
 
     @classmethod
-    def for_pattern(cls, pattern: str, literal: str, names: Iterable[str]) -> ColumnNotFoundError:
-        """Create the error for a glob that matches none of `names`.
+    def for_pattern(cls, pattern: str, literal: str, similar: Iterable[str]) -> ColumnNotFoundError:
+        """Create the error for a glob that matches no column.
 
-        `literal` is the glob without its special characters; suggestions are similar to it.
+        `literal` is the glob without its special characters; suggestions from `similar`, a few
+        existing names, are similar to it.
         """
-        close = _close_matches(literal, names)
+        close = _close_matches(literal, similar)
         message = f"no column matches {pattern!r}{_hint(close)}"
         return cls(message, name=pattern, suggestions=close)
 
@@ -203,33 +209,13 @@ def _hint(suggestions: Sequence[str]) -> str:
 def _close_matches(name: str, names: Iterable[str]) -> list[str]:
     """Return up to three of `names` that are similar to `name`, ignoring case.
 
-    Comparing all of ten thousand names would take seconds. A name with up to three differences
-    still contains one quarter of `name` unchanged. So only names that contain the most quarters are
-    compared, and among these the ones with the longest common prefix and suffix.
+    Comparing names takes long: there should be no more than a few dozen.
     """
     import difflib
-    import heapq
 
-    folded = name.lower()
-    size = max(1, len(folded) // 4)
-    quarters = [
-        folded[start : start + size] for start in range(0, min(len(folded), 4 * size), size)
-    ]
-    likeness = []
-    for other in names:
-        low = other.lower()
-        shared = sum(part in low for part in quarters)
-        if shared:
-            alike = _num_alike(low, folded) + _num_alike(low[::-1], folded[::-1])
-            likeness.append((shared, alike, -abs(len(low) - len(folded)), low, other))
-    original = {low: other for *_, low, other in heapq.nlargest(50, likeness)}
-    return [original[low] for low in difflib.get_close_matches(folded, original, n=3, cutoff=0.6)]
-
-
-def _num_alike(one: str, other: str) -> int:
-    """Return the length of the common prefix."""
-    pairs = enumerate(zip(one, other, strict=False))
-    return next((i for i, (a, b) in pairs if a != b), min(len(one), len(other)))
+    original = {other.lower(): other for other in names}
+    close = difflib.get_close_matches(name.lower(), original, n=3, cutoff=0.6)
+    return [original[low] for low in close]
 
 
 class SchemaMismatchError(MosaicError, ValueError):

@@ -18,6 +18,7 @@ from fastmosaic.convert import read as formats
 from fastmosaic.convert.inputs import matching, open_input
 from fastmosaic.dataset import discovery
 from fastmosaic.errors import ColumnNotFoundError, CorruptFileError, SchemaMismatchError
+from fastmosaic.query.selection import NameList
 from fastmosaic.schemas.fit import Fit
 
 DAYS = [datetime.date(2020, 1, day) for day in (1, 2, 3, 4)]
@@ -294,17 +295,17 @@ def test_what_pipes_cannot_be(tmp_path):
 
 def test_matching_columns():
     names = ["id", "temp_1", "temp_2", "a,b", "x*", "xy"]
-    assert matching(["temp_*,id"], names) == ["temp_1", "temp_2", "id"]
-    assert matching(["id", "temp_2", "*"], names)[:3] == ["id", "temp_2", "temp_1"]
-    assert matching(["a,b"], names) == ["a,b"]
-    assert matching(["x*"], names) == ["x*"]
-    assert matching(["?y", "temp_[!1]"], names) == ["xy", "temp_2"]
+    assert matching(["temp_*,id"], NameList(names)) == ["temp_1", "temp_2", "id"]
+    assert matching(["id", "temp_2", "*"], NameList(names))[:3] == ["id", "temp_2", "temp_1"]
+    assert matching(["a,b"], NameList(names)) == ["a,b"]
+    assert matching(["x*"], NameList(names)) == ["x*"]
+    assert matching(["?y", "temp_[!1]"], NameList(names)) == ["xy", "temp_2"]
     with pytest.raises(ColumnNotFoundError, match="no column named 'tmp_1'; did you mean 'temp_1'"):
-        matching(["tmp_1"], names)
+        matching(["tmp_1"], NameList(names))
     with pytest.raises(ColumnNotFoundError, match=r"no column matches 'tmp_1\*'; did you mean"):
-        matching(["tmp_1*"], names)
+        matching(["tmp_1*"], NameList(names))
     with pytest.raises(ValueError, match="no column is given"):
-        matching([" , "], names)
+        matching([" , "], NameList(names))
 
 
 def test_files_are_listed_once(tmp_path, monkeypatch):

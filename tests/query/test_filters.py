@@ -52,13 +52,13 @@ def test_the_module_imports_neither_dataset_nor_parquet():
 # --- columns_of
 
 
-def columns(expression, schema, *, names=None):
+def columns(expression, schema, *, similar=None):
     """`columns_of`, with a file that has `schema`."""
     return columns_of(
         expression,
         lambda text: [name for name in schema.names if name in text],
         schema.field,
-        names,
+        similar,
     )
 
 
@@ -156,7 +156,9 @@ def test_few_of_many_suspects_are_found_by_halving(monkeypatch):
 def test_a_missing_column_is_named_with_close_matches():
     schema = pa.schema([("price", pa.int64()), ("a", pa.int64())])
     with pytest.raises(ColumnNotFoundError, match=r"no column named 'prise'.*'price'") as caught:
-        columns((pc.field("a") > 0) & (pc.field("prise") > 1), schema, names=lambda: schema.names)
+        columns(
+            (pc.field("a") > 0) & (pc.field("prise") > 1), schema, similar=lambda _: schema.names
+        )
     assert "in the filter ((a > 0) and (prise > 1))" in caught.value.__notes__
 
 

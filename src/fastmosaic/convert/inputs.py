@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -19,7 +20,7 @@ from ..dataset.hive import resolve
 from ..errors import ColumnNotFoundError, SchemaMismatchError
 from ..query.filters import filter_table
 from ..query.rows import one_batch
-from ..query.selection import GLOB, selected, split_names
+from ..query.selection import GLOB, Choices, NameList, selected, split_names
 from ..schemas.fit import Fits
 from ..schemas.widen import unite
 from . import read as formats, text
@@ -53,18 +54,23 @@ class Input(ABC):
         """Return the column called `name`, or raise `ColumnNotFoundError`."""
         index = self.schema.get_field_index(name)
         if index < 0:
-            raise ColumnNotFoundError.for_name(name, self.names())
+            raise ColumnNotFoundError.for_name(name, self.choices.similar(name))
         return self.schema.field(index)
 
     def names(self) -> list[str]:
         return list(self.schema.names)
+
+    @property
+    def choices(self) -> Choices:
+        """The columns that can be selected."""
+        return NameList(self.names())
 
     def select(self, patterns: Sequence[str] | None) -> list[str] | None:
         """Return the columns that match patterns: names and globs, separated by commas.
 
         They come in the order of the patterns, each once. None stands for all columns.
         """
-        return None if patterns is None else matching(patterns, self.names())
+        return None if patterns is None else matching(patterns, self.choices)
 
     def schema_of(self, columns: Sequence[str] | None) -> pa.Schema:
         """Return the schema of batches of these columns."""
@@ -137,13 +143,10 @@ def open_input(
     return source
 
 
-def matching(patterns: Sequence[str], names: Sequence[str]) -> list[str]:
-    """Return those of `names` that match names and globs, separated by commas."""
-    known = set(names)
-    chosen = selected(
-        [one for given in patterns for one in ([given] if given in known else split_names(given))],
-        names,
-    )
+def matching(patterns: Sequence[str], choices: Choices) -> list[str]:
+    """Return the columns that match names and globs, separated by commas."""
+    asked = [[given] if choices.has(given) else split_names(given) for given in patterns]
+    chosen = selected(chain.from_iterable(asked), choices)
     if not chosen:
         raise ValueError("no column is given")
     return chosen
@@ -172,6 +175,10 @@ class _MosaicInput(Input):
 
     def names(self) -> list[str]:
         return self.fileset.columns.names()
+
+    @property
+    def choices(self) -> Choices:
+        return self.fileset.columns
 
     def _batches(
         self,
@@ -243,10 +250,11 @@ class _OtherInput(Input):
     def _typed(self, names: Sequence[str]) -> dict[str, pa.DataType]:
         """Return the types given for columns; in JSON, the columns need not be among `names`."""
         typed = {}
+        choices = NameList(names)
         for pattern, type in (self._types or {}).items():
             # A field of JSON need not be in every file, or in its first block.
             is_new = self.format == "json" and not GLOB.search(pattern)
-            for name in split_names(pattern) if is_new else matching([pattern], names):
+            for name in split_names(pattern) if is_new else matching([pattern], choices):
                 typed[name] = type
         return typed
 

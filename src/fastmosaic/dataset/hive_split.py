@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from ..errors import ColumnNotFoundError
+from ..format.names import similar_names
 from .hive import check_type, directory
 
 
@@ -32,7 +33,9 @@ class Splitter:
         for name in self.names:
             index = schema.get_field_index(name)
             if index < 0:
-                raise ColumnNotFoundError.for_name(name, schema.names, option="partitioning")
+                raise ColumnNotFoundError.for_name(
+                    name, similar_names(name, schema.names), option="partitioning"
+                )
             self._fields.append(schema.field(index))
         if len(set(self.names)) < len(self.names):
             raise ValueError(f"partitioning contains a column twice: {', '.join(self.names)}")

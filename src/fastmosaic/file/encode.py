@@ -88,7 +88,7 @@ class RowGroupEncoder:
         for name in names:
             position = self._schema.find(name)
             if position < 0:
-                raise ColumnNotFoundError.for_name(name, self._schema.names(), option=option)
+                raise ColumnNotFoundError.for_name(name, self._schema.similar(name), option=option)
             positions.append(position)
         return sorted(positions)
 

@@ -294,7 +294,7 @@ class _FileColumns:
     def _position(self, name: str) -> int:
         position = self._block.find(name)
         if position < 0:
-            raise ColumnNotFoundError.for_name(name, self._block.names())
+            raise ColumnNotFoundError.for_name(name, self._block.similar(name))
         return position
 
     def field(self, name: str) -> pa.Field:
@@ -314,6 +314,9 @@ class _FileColumns:
 
     def names(self) -> list[str]:
         return self._block.names()
+
+    def similar(self, name: str) -> list[str]:
+        return self._block.similar(name)
 
     def to_arrow(self) -> pa.Schema:
         schema = self._block.to_arrow()

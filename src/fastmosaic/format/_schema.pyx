@@ -8,6 +8,7 @@ belong to a newer version.
 """
 
 from cpython.bytes cimport PyBytes_AsString, PyBytes_FromStringAndSize
+from cpython.unicode cimport PyUnicode_DecodeUTF8
 from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memchr, memcmp, memcpy
@@ -800,7 +801,9 @@ def occurring(
                 k = offsets[i + 1] - offsets[i] - 1
                 while k > 0 and pairs[name[k - 1] * 256 + name[k]]:
                     k -= 1
-                if k <= 0 and contains(text, name, offsets[i + 1] - offsets[i]):
+                if k <= 0 and contains(
+                    &text[0], text.shape[0], name, offsets[i + 1] - offsets[i]
+                ):
                     with gil:
                         found.append(i)
     finally:
@@ -808,23 +811,132 @@ def occurring(
     return found
 
 
-cdef bint contains(
-    const uint8_t[::1] text, const uint8_t *name, Py_ssize_t size
+def unpack(
+    const uint8_t[::1] names not None,
+    const int32_t[::1] offsets not None,
+    const int32_t[::1] positions not None,
+):
+    """Return the packed names at `positions`, which must be UTF-8, as a list of str."""
+    cdef Py_ssize_t count = count_packed(names, offsets)
+    cdef Py_ssize_t i, position
+    cdef const char *text = NULL
+    cdef list unpacked = []
+
+    if names.shape[0]:
+        text = <const char *> &names[0]
+    for i in range(positions.shape[0]):
+        position = positions[i]
+        if not 0 <= position < count:
+            raise IndexError(f"no name {position} among {count}")
+        unpacked.append(
+            PyUnicode_DecodeUTF8(
+                text + offsets[position], offsets[position + 1] - offsets[position], NULL
+            )
+        )
+    return unpacked
+
+
+cdef enum:
+    MAX_PARTS = 8
+    MAX_LENGTH = (1 << 24) - 1  # differences of names beyond this count as this
+
+
+def similar(
+    const uint8_t[::1] names not None,
+    const int32_t[::1] offsets not None,
+    const uint8_t[::1] wanted not None,
+    parts,
+    Py_ssize_t limit,
+):
+    """Return the positions of up to `limit` packed names that are most similar to `wanted`.
+
+    Only names that contain at least one of `parts`, which are bytes, are similar. More parts are
+    better; then a longer common prefix and suffix; then a closer length; then the later name.
+    """
+    cdef Py_ssize_t count = count_packed(names, offsets)
+    cdef Py_ssize_t i, k, size, place, num_parts = len(parts), num_found = 0
+    cdef const uint8_t *name
+    cdef const uint8_t *texts[MAX_PARTS]
+    cdef Py_ssize_t[MAX_PARTS] sizes
+    cdef int64_t shared, score
+    cdef int64_t *scores
+    cdef Py_ssize_t *found
+
+    if num_parts > MAX_PARTS or limit < 1:
+        raise ValueError(f"{num_parts} parts of a name, limit {limit}")
+    parts = list(parts)  # so that they stay alive
+    for k in range(num_parts):
+        if not parts[k]:
+            raise ValueError("an empty part of a name")
+        texts[k] = <const uint8_t *> PyBytes_AsString(parts[k])
+        sizes[k] = len(parts[k])
+    scores = <int64_t *> malloc(limit * sizeof(int64_t))
+    found = <Py_ssize_t *> malloc(limit * sizeof(Py_ssize_t))
+    try:
+        if not scores or not found:
+            raise MemoryError
+        with nogil:
+            for i in range(count):
+                size = offsets[i + 1] - offsets[i]
+                if size == 0:
+                    continue
+                name = &names[offsets[i]]
+                shared = 0
+                for k in range(num_parts):
+                    shared += contains(name, size, texts[k], sizes[k])
+                if shared == 0:
+                    continue
+                score = likeness(shared, name, size, wanted)
+                if num_found == limit and score < scores[limit - 1]:
+                    continue
+                # The best ones are kept in order, the worst of them last.
+                num_found = min(num_found + 1, limit)
+                place = num_found - 1
+                while place > 0 and scores[place - 1] <= score:
+                    scores[place] = scores[place - 1]
+                    found[place] = found[place - 1]
+                    place -= 1
+                scores[place] = score
+                found[place] = i
+        return [found[i] for i in range(num_found)]
+    finally:
+        free(scores)
+        free(found)
+
+
+cdef int64_t likeness(
+    int64_t shared, const uint8_t *name, Py_ssize_t size, const uint8_t[::1] wanted
 ) noexcept nogil:
-    cdef const uint8_t *at
+    """Return a number that orders names by parts, common ends and length, in this order."""
+    cdef Py_ssize_t limit = min(size, wanted.shape[0]), prefix = 0, suffix = 0
+    cdef Py_ssize_t difference = max(size, wanted.shape[0]) - limit
+
+    while prefix < limit and name[prefix] == wanted[prefix]:
+        prefix += 1
+    while suffix < limit and name[size - 1 - suffix] == wanted[wanted.shape[0] - 1 - suffix]:
+        suffix += 1
+    return (
+        (shared << 56)
+        + (min(prefix + suffix, MAX_LENGTH) << 28)
+        + MAX_LENGTH
+        - min(difference, MAX_LENGTH)
+    )
+
+
+cdef bint contains(
+    const uint8_t *text, Py_ssize_t text_size, const uint8_t *part, Py_ssize_t size
+) noexcept nogil:
+    cdef const uint8_t *at = text
     cdef const uint8_t *last
 
-    if size == 0:
-        return True
-    if size > text.shape[0]:
-        return False
-    at = &text[0]
-    last = at + (text.shape[0] - size)
+    if size == 0 or size > text_size:
+        return size == 0
+    last = text + (text_size - size)
     while at <= last:
-        at = <const uint8_t *> memchr(at, name[0], last - at + 1)
+        at = <const uint8_t *> memchr(at, part[0], last - at + 1)
         if at == NULL:
             return False
-        if memcmp(at, name, size) == 0:
+        if memcmp(at, part, size) == 0:
             return True
         at += 1
     return False

@@ -7,6 +7,7 @@ number of bytes that follow, and these bytes. Byte-pair encoding comes before th
 
 from __future__ import annotations
 
+import string
 from array import array
 from collections.abc import Collection, Iterable
 from enum import IntEnum
@@ -20,6 +21,9 @@ from .wire import put_varint
 MAX_RULES: Final = 128
 # A million names of 128 bytes. The format has no limit, but a few bytes could expand to gigabytes.
 MAX_NAMES_BYTES: Final = 128 << 20
+
+_MAX_SIMILAR: Final = 50
+_ASCII_LOWER: Final = {ord(char): char.lower() for char in string.ascii_uppercase}
 
 
 class NameEncoding(IntEnum):
@@ -54,12 +58,19 @@ class Names:
         """Return the position of `name`, or -1."""
         if self._positions is not None:
             return self._positions.get(name, -1)
-        # A lone surrogate is not an error here: no column has such a name.
-        return _schema.find(self._data, self._offsets, name.encode(errors="surrogatepass"))
+        return _schema.find(self._data, self._offsets, _encoded(name))
+
+    def select(self, positions: array[int] | memoryview[int]) -> list[str]:
+        """Return the names at `positions`, faster than one by one."""
+        return _schema.unpack(self._data, self._offsets, positions)
+
+    def similar(self, name: str) -> list[str]:
+        """Return the names that are most similar to `name`; see `similar_names`."""
+        return [self[position] for position in _similar(name, self._data, self._offsets)]
 
     def occurring(self, text: str) -> list[int]:
         """Return the positions of the names that occur anywhere in `text`."""
-        return _schema.occurring(self._data, self._offsets, text.encode(errors="surrogatepass"))
+        return _schema.occurring(self._data, self._offsets, _encoded(text))
 
     def _positions_by_name(self) -> dict[str, int]:
         positions: dict[str, int] = {}
@@ -68,6 +79,31 @@ class Names:
             if positions.setdefault(name, position) != position:
                 raise CorruptFileError(f"two columns are named {name!r}")
         return positions
+
+
+def similar_names(name: str, names: Iterable[str]) -> list[str]:
+    """Return those of `names` that are most similar to `name`, ignoring case; at most 50."""
+    some = list(names)
+    return [some[position] for position in _similar(name, *_pack([_encoded(one) for one in some]))]
+
+
+def _similar(name: str, data: bytes, offsets: array[int] | memoryview[int]) -> list[int]:
+    """Return the positions of the packed names that are most similar to `name`.
+
+    A name with up to three differences still contains one quarter of `name` unchanged. So the most
+    similar names are those that contain the most quarters, and of these the ones with the longest
+    common prefix and suffix.
+    """
+    folded = name.lower()
+    size = max(1, len(folded) // 4)
+    starts = range(0, min(len(folded), 4 * size), size)
+    # The kernel compares bytes, and `bytes.lower` changes only ASCII.
+    forms = folded, name.upper().translate(_ASCII_LOWER)
+    quarters = dict.fromkeys(
+        _encoded(form[start : start + size]) for form in forms for start in starts
+    )
+    quarters.pop(b"", None)  # text in upper case may be shorter
+    return _schema.similar(data.lower(), offsets, _encoded(folded), list(quarters), _MAX_SIMILAR)
 
 
 def encode_columns(names: Collection[bytes], descriptors: Collection[bytes]) -> bytes:
@@ -85,6 +121,11 @@ def encode_columns(names: Collection[bytes], descriptors: Collection[bytes]) -> 
             out += rules
     out += _schema.encode_columns(data, offsets, *_pack(descriptors))
     return bytes(out)
+
+
+def _encoded(name: str) -> bytes:
+    # A lone surrogate is not an error here: no column has such a name.
+    return name.encode(errors="surrogatepass")
 
 
 def _pack(strings: Collection[bytes]) -> tuple[bytes, array[int] | memoryview[int]]:

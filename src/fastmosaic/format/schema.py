@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from itertools import pairwise
 
 import pyarrow as pa
@@ -42,7 +42,7 @@ class SchemaBlock:
     num_columns: int
     num_buckets: int
     kinds: bytes  # the Kind of each column
-    order: Sequence[int]  # the sorted position of each column, in user order
+    order: memoryview[int]  # the sorted position of each column, in user order
 
     def __init__(self, body: bytes) -> None:
         cursor = Cursor(body)
@@ -157,7 +157,11 @@ class SchemaBlock:
 
     def names(self) -> list[str]:
         """Return all names, in user order."""
-        return [self._names[position] for position in self.order]
+        return self._names.select(self.order)
+
+    def similar(self, name: str) -> list[str]:
+        """Return the names that are most similar to `name`, for suggestions."""
+        return self._names.similar(name)
 
     def occurring(self, text: str) -> list[int]:
         """Return the positions of the columns whose name occurs anywhere in `text`."""

@@ -67,7 +67,7 @@ def columns_of(
     expression: Expression,
     names_in: Callable[[str], Iterable[str]],
     field: Callable[[str], pa.Field],
-    names: Callable[[], Iterable[str]] | None = None,
+    similar: Callable[[str], Iterable[str]] | None = None,
     *,
     is_filter: bool = True,
 ) -> list[str]:
@@ -78,8 +78,8 @@ def columns_of(
     text and without which it does not bind.
 
     `names_in(text)` returns the names of columns that occur in a text, and `field(name)` returns a
-    column, so that only these are decoded for a wide file. `names()` returns all names; it is
-    called only for the error message when a column is missing.
+    column, so that only these are decoded for a wide file. `similar(name)` returns names for the
+    error message when a column is missing.
     """
     text = str(expression)
     if BY_POSITION.search(text):
@@ -99,7 +99,9 @@ def columns_of(
             ) from error
         # pyarrow tells the name in no other way.
         missing = message.removeprefix(NO_MATCH).partition(") in ")[0]
-        not_found = ColumnNotFoundError.for_name(missing, () if names is None else names())
+        not_found = ColumnNotFoundError.for_name(
+            missing, () if similar is None else similar(missing)
+        )
         not_found.add_note(f"in the filter {_shown(text)}")
         raise not_found from error
     return [one.name for one in needed]

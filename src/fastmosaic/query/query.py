@@ -73,10 +73,7 @@ class Query:
         limit : int, optional
             Maximum number of rows.
         """
-        if columns is None:
-            schema = table.to_arrow()
-        else:
-            schema = table.select(expanded(columns, table.has, table.names))
+        schema = table.to_arrow() if columns is None else table.select(expanded(columns, table))
         limit = None if limit is None else max(0, limit)
         if filters is None:
             return cls(schema, None, None, (), attached, rows, limit)
@@ -192,7 +189,7 @@ def columns_of(table: DatasetSchema, expression: Any, *, is_filter: bool = True)
 
     try:
         return filtering.columns_of(
-            expression, table.occurring, field, table.names, is_filter=is_filter
+            expression, table.occurring, field, table.similar, is_filter=is_filter
         )
     except ValueError:
         if conflicts:

@@ -3,32 +3,63 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from fnmatch import translate
-from typing import Final
+from functools import cached_property
+from typing import Final, Protocol
 
 from ..errors import ColumnNotFoundError
+from ..format.names import similar_names
 
 GLOB: Final = re.compile(r"[*?[]")
 
 
-def selected(patterns: Sequence[str], names: Sequence[str]) -> list[str]:
-    """Return those of `names` that the patterns select, in the order of the patterns, each once.
+class Choices(Protocol):
+    """The columns that can be selected. A `DatasetSchema` never lists all of them to find one."""
+
+    def has(self, name: str) -> bool: ...
+
+    def names(self) -> Sequence[str]: ...
+
+    def similar(self, name: str) -> Iterable[str]: ...
+
+
+class NameList:
+    """A list of names to select from."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._names = names
+
+    @cached_property
+    def _known(self) -> set[str]:
+        return set(self._names)
+
+    def has(self, name: str) -> bool:
+        return name in self._known
+
+    def names(self) -> Sequence[str]:
+        return self._names
+
+    def similar(self, name: str) -> list[str]:
+        return similar_names(name, self._names)
+
+
+def selected(patterns: Iterable[str], choices: Choices) -> list[str]:
+    """Return the names that the patterns select, in the order of the patterns, each once.
 
     A pattern that is an existing name selects that column, even if it contains `*`, `?` or `[`.
     """
-    known = set(names)
-    found = (name for one in patterns for name in _matches(one, names, known.__contains__))
-    return list(dict.fromkeys(found))
+    asked = list(patterns)
+    for name in asked:
+        if not GLOB.search(name) and not choices.has(name):
+            raise ColumnNotFoundError.for_name(name, choices.similar(name))
+    return expanded(asked, choices)
 
 
-def expanded(
-    columns: Iterable[str], has: Callable[[str], bool], names: Callable[[], Sequence[str]]
-) -> list[str]:
+def expanded(columns: Iterable[str], choices: Choices) -> list[str]:
     """Return `columns`, each once, with the columns that globs match in place of the globs.
 
-    `has(name)` tells whether a column exists. `names()` returns all names; it is called only if
-    there is a glob. Names without glob characters are not checked.
+    Names without glob characters are not checked.
     """
     if isinstance(columns, str):
         raise TypeError(f"columns must be a list of names, not a str: [{columns!r}]")
@@ -39,28 +70,27 @@ def expanded(
     if not GLOB.search("".join(asked)):
         return asked
     found: dict[str, None] = {}
-    everything: Sequence[str] | None = None
+    names: Sequence[str] | None = None
     for name in asked:
-        if not GLOB.search(name) or has(name):
+        if not GLOB.search(name) or choices.has(name):
             found[name] = None
             continue
-        if everything is None:
-            everything = names()
-        found.update(dict.fromkeys(_matches(name, everything, has)))
+        if names is None:
+            names = choices.names()
+        matches = _matches(name, names)
+        if not matches:
+            literal = GLOB.sub("", name)
+            raise ColumnNotFoundError.for_pattern(name, literal, choices.similar(literal))
+        found.update(dict.fromkeys(matches))
     return list(found)
 
 
-def _matches(pattern: str, names: Sequence[str], has: Callable[[str], bool]) -> Iterator[str]:
-    if has(pattern):
-        yield pattern
-        return
-    if not GLOB.search(pattern):
-        raise ColumnNotFoundError.for_name(pattern, names)
+def _matches(pattern: str, names: Sequence[str]) -> list[str]:
+    """Return the names that a glob matches."""
+    # Looking for a literal part first is several times faster.
+    literal = max(re.split(r"[*?]", pattern.partition("[")[0]), key=len)
     matches = re.compile(translate(pattern)).match
-    found = [name for name in names if matches(name)]
-    if not found:
-        raise ColumnNotFoundError.for_pattern(pattern, GLOB.sub("", pattern), names)
-    yield from found
+    return [name for name in names if literal in name and matches(name)]
 
 
 def split_names(text: str) -> list[str]:

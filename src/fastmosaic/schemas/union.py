@@ -16,7 +16,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from ..errors import ColumnNotFoundError
-from ..format.names import Names
+from ..format.names import Names, similar_names
 from ..format.schema import SchemaBlock
 from .widen import joined
 
@@ -39,6 +39,9 @@ class DatasetSchema(Protocol):
     def names(self) -> list[str]:
         """Return the names of all columns, in order."""
 
+    def similar(self, name: str) -> list[str]:
+        """Return the names of columns that are most similar to `name`, for suggestions."""
+
     def to_arrow(self) -> pa.Schema:
         """Return all columns."""
 
@@ -58,7 +61,7 @@ class Union:
             index = self._partitions.get_field_index(name)
             found = self._partitions.field(index) if index >= 0 else self._find(name)
             if found is None:
-                raise ColumnNotFoundError.for_name(name, self.names())
+                raise ColumnNotFoundError.for_name(name, self.similar(name))
             self._fields[name] = found
         return found
 
@@ -94,8 +97,14 @@ class Union:
         return [*found, *(name for name in self._partitions.names if name in text)]
 
     def names(self) -> list[str]:
-        found = dict.fromkeys(chain.from_iterable(block.names() for block in self._blocks))
+        lists = [block.names() for block in self._blocks]
+        # The names of one block are unique.
+        found = lists[0] if len(lists) == 1 else dict.fromkeys(chain.from_iterable(lists))
         return [*found, *self._partitions.names]
+
+    def similar(self, name: str) -> list[str]:
+        found = dict.fromkeys(chain.from_iterable(block.similar(name) for block in self._blocks))
+        return [*found, *similar_names(name, self._partitions.names)]
 
     def to_arrow(self) -> pa.Schema:
         return self._schema
@@ -124,7 +133,7 @@ class Fixed:
     def field(self, name: str) -> pa.Field:
         index = self._schema.get_field_index(name)
         if index < 0:
-            raise ColumnNotFoundError.for_name(name, self.names())
+            raise ColumnNotFoundError.for_name(name, self.similar(name))
         return self._schema.field(index)
 
     def has(self, name: str) -> bool:
@@ -142,6 +151,9 @@ class Fixed:
 
     def names(self) -> list[str]:
         return list(self._schema.names)
+
+    def similar(self, name: str) -> list[str]:
+        return self._packed.similar(name)
 
     def to_arrow(self) -> pa.Schema:
         return self._schema

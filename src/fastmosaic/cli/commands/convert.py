@@ -23,6 +23,7 @@ from ...convert.text import LeadingZerosWarning, with_types
 from ...convert.write import check_options, open_target, schema_for
 from ...dataset.write import write_dataset
 from ...errors import UnsupportedError
+from ...query.selection import NameList
 from ...schemas.fit import stored_schema
 from ..arguments import (
     Commands,
@@ -198,7 +199,7 @@ def _schema(
     schema = source.schema_of(columns)
     if given and source.format not in formats.TEXT:
         types = {
-            name: type for pattern, type in given for name in matching([pattern], source.names())
+            name: type for pattern, type in given for name in matching([pattern], source.choices)
         }
         kept = {name: type for name, type in types.items() if name in set(schema.names)}
         schema = with_types(schema, kept)
@@ -268,7 +269,7 @@ def _write_files(
             rows,
             arguments.target,
             schema=schema,
-            partitioning=None if keys is None else matching(keys, schema.names),
+            partitioning=None if keys is None else matching(keys, NameList(schema.names)),
             existing="overwrite" if arguments.overwrite else "error",
             **{name: value for name, value in limits.items() if value is not None},
             **options,

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from ...convert.compare import RowDifference, SchemaDifference
 from ...convert.inputs import matching, open_input
+from ...query.selection import NameList
 from ..arguments import (
     Commands,
     add_columns,
@@ -75,10 +76,12 @@ def _run(arguments: argparse.Namespace) -> int:
         open_input([path], types=dict(arguments.types), dialect=dialect(arguments), whole=True)
         for path in (arguments.one, arguments.other)
     )
-    schemas = one.schema, other.schema
+    chosen: Sequence[str] | None = None
     if arguments.columns:
         union = list(dict.fromkeys(one.names() + other.names()))
-        chosen = matching(arguments.columns, union)
+        chosen = matching(arguments.columns, NameList(union))
+    schemas = one.schema, other.schema
+    if chosen is not None:
         schemas = tuple(
             pa.schema([s.field(n) for n in chosen if s.get_field_index(n) >= 0], s.metadata)
             for s in schemas

@@ -14,6 +14,7 @@ from ...convert.inputs import matching
 from ...dataset.files import File
 from ...file.stored import Encoding, Page, StoredColumn, stored_bytes, stored_columns
 from ...format.bucket import Layout
+from ...schemas.union import Union
 from ..arguments import Commands, add_columns, positive
 from ..exit import NO, OK, complain
 from ..files import (
@@ -102,8 +103,8 @@ def _chosen(files: Iterable[File], patterns: Sequence[str] | None) -> list[str] 
     """Return the columns that `patterns` choose, or None for all."""
     if patterns is None:
         return None
-    names = dict.fromkeys(name for file in files for name in file.metadata.schema_block.names())
-    return matching(patterns, list(names))
+    blocks = {file.metadata.schema_block: file.name for file in files}
+    return matching(patterns, Union(blocks, pa.schema([])))
 
 
 def _positions(file: File, names: Sequence[str] | None) -> list[int]:

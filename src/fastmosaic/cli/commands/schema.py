@@ -89,9 +89,10 @@ def _regex(text: str) -> str:
 def _run(arguments: argparse.Namespace) -> int:
     console = Console(arguments)
     files = open_input(arguments.paths)
+    names = files.select(arguments.columns)  # a wrong name is an error before all are listed
     entries = entries_of(files)
     answer = _Answer(console, files, len(entries), arguments)
-    entries = _chosen(entries, files, arguments)
+    entries = _chosen(entries, names, arguments)
     if arguments.sizes or arguments.sort == "size":
         with console.progress("measuring", files.num_bytes) as advance:
             measure(entries, files, advance)
@@ -111,9 +112,8 @@ def _is_too_long(entries: Sequence[ListedColumn], arguments: argparse.Namespace)
 
 
 def _chosen(
-    entries: list[ListedColumn], files: Input, arguments: argparse.Namespace
+    entries: list[ListedColumn], names: Sequence[str] | None, arguments: argparse.Namespace
 ) -> list[ListedColumn]:
-    names = files.select(arguments.columns)
     if names is not None:
         wanted = set(names)
         entries = [entry for entry in entries if entry.name in wanted]

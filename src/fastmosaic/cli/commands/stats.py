@@ -15,6 +15,7 @@ from ...dataset.fileset import FileSet
 from ...dataset.profile import DISTINCT_EXACT, ColumnProfile, Profiler, conclude
 from ...errors import CorruptFileError
 from ...file.stored import Encoding
+from ...query.selection import NameList
 from ..arguments import Commands, add_columns, add_memory_limit, positive
 from ..exit import OK
 from ..files import add_file_command, as_given, check_mosaic
@@ -63,8 +64,12 @@ def _stats(arguments: argparse.Namespace) -> int:
     console = Console(arguments)
     files = _opened(as_given(arguments.paths))
     keys = set(files.partitions.names)
-    names = [name for name in files.columns.names() if name not in keys]
-    chosen = names if arguments.columns is None else matching(arguments.columns, names)
+    if arguments.columns is not None and not keys:
+        chosen = matching(arguments.columns, files.columns)
+    else:
+        names = [name for name in files.columns.names() if name not in keys]
+        is_all = arguments.columns is None
+        chosen = names if is_all else matching(arguments.columns, NameList(names))
     schema = files.query(chosen, None).schema
     profiles = _measured(console, files, schema)
     num_rows = sum(file.metadata.num_rows for file in files.files)

@@ -16,6 +16,7 @@ from ...convert.write import check_options
 from ...dataset.discovery import Found, discover
 from ...dataset.hive import directory, resolve
 from ...errors import ColumnNotFoundError, CorruptFileError, SchemaMismatchError, UnsupportedError
+from ...format.names import similar_names
 from ...schemas.fit import stored_schema
 from ...schemas.widen import check_same, unite
 from ...storage.staging import Staging
@@ -347,7 +348,9 @@ def _check_sort_keys(keys: SortKeys, schema: pa.Schema) -> None:
     for name, _ in keys:
         index = schema.get_field_index(name)
         if index < 0:
-            raise ColumnNotFoundError.for_name(name, schema.names, option="sort_by")
+            raise ColumnNotFoundError.for_name(
+                name, similar_names(name, schema.names), option="sort_by"
+            )
         if pa.types.is_nested(schema.field(index).type):
             raise UnsupportedError(
                 f"sort_by: cannot sort by column {name!r} of type {schema.field(index).type}"

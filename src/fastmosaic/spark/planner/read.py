@@ -19,7 +19,7 @@ from ...dataset.fileset import FileSet, Partitioning
 from ...errors import UnsupportedError
 from ...memory import MemoryLimit
 from ...query.query import Query
-from ...query.selection import selected
+from ...query.selection import NameList, selected
 from ..schemas import arrow_for_spark, from_spark, to_spark
 from ..sessions import check, has_jvm
 from .jvm import Jvm, is_known
@@ -157,7 +157,7 @@ def _load(
     )
     if schema is not None:
         if columns is not None:
-            names = selected(list(columns), schema.names)
+            names = selected(columns, NameList(schema.names))
             schema = pa.schema([schema.field(name) for name in names])
         reader = reader.schema(to_spark(schema))
     elif columns is not None:
