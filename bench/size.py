@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import mosaic
 import numpy as np
@@ -135,7 +136,7 @@ def _text_batches(num_bytes: int) -> Iterator[pa.RecordBatch]:
         yield pa.record_batch({"row": pa.array(rows, pa.int64()), "text": pa.array(texts)})
 
 
-def _write_text(name: str, **options: int) -> Prepare:
+def _write_text(name: str, **options: Any) -> Prepare:
     def prepare(folder: Path, scale: Scale) -> Work:
         def work() -> str:
             fm.write_table(_text_batches(scale.text_bytes), folder / name, **options)
@@ -164,14 +165,17 @@ def _write_text_by_reference(folder: Path, scale: Scale) -> Work:
     return work
 
 
-def _write_value(folder: Path, scale: Scale) -> Work:
-    value = pa.table({"text": ["0123456789" * (scale.value_bytes // 10)]})
+def _write_value(compression: str) -> Prepare:
+    def prepare(folder: Path, scale: Scale) -> Work:
+        value = pa.table({"text": ["0123456789" * (scale.value_bytes // 10)]})
 
-    def work() -> str:
-        fm.write_table(value, folder / "value.mosaic")
-        return _file_facts(folder / "value.mosaic")
+        def work() -> str:
+            fm.write_table(value, folder / "value.mosaic", compression=compression)
+            return _file_facts(folder / "value.mosaic")
 
-    return work
+        return work
+
+    return prepare
 
 
 # ---- many columns
@@ -394,17 +398,23 @@ CASES = (
             "write": _write_text("a.mosaic"),
             "read": _read(["text"]),
             "`iter_batches`, 16 rows": _batches("a.mosaic", ["text"], 16),
-            "write, `row_group_bytes=8 GiB`": _write_text("one.mosaic", row_group_bytes=8 << 30),
-            "read the row group": _read(["text"], "one.mosaic"),
-            "read the other column": _read(["row"], "one.mosaic"),
-            "row group, `iter_batches`, 16 rows": _batches("one.mosaic", ["text"], 16),
-            "row group, `verify`": _verify("one.mosaic"),
+            "write, one row group": _write_text("zstd.mosaic", row_group_bytes=8 << 30),
+            "write, one row group, uncompressed": _write_text(
+                "one.mosaic", row_group_bytes=8 << 30, compression="none"
+            ),
+            "read that": _read(["text"], "one.mosaic"),
+            "read the other column of that": _read(["row"], "one.mosaic"),
+            "read that, `iter_batches`, 16 rows": _batches("one.mosaic", ["text"], 16),
+            "`verify` that": _verify("one.mosaic"),
             "write with paimon-mosaic, one row group": _write_text_by_reference,
-            "read that": _read(["text"], "reference.mosaic"),
-            "read that, `iter_batches`, 16 rows": _batches("reference.mosaic", ["text"], 16),
-            "write one value of 600 MB": _write_value,
+            "read the file of paimon-mosaic": _read(["text"], "reference.mosaic"),
+            "read the file of paimon-mosaic, `iter_batches`, 16 rows": _batches(
+                "reference.mosaic", ["text"], 16
+            ),
+            "write one value of 600 MB": _write_value("zstd"),
+            "write one value of 600 MB, uncompressed": _write_value("none"),
             "read the value": _read(None, "value.mosaic"),
-            "verify the value": _verify("value.mosaic"),
+            "`verify` the value": _verify("value.mosaic"),
         },
     ),
     Case(

@@ -150,7 +150,7 @@ def _check_block(size: int) -> None:
     if size > MAX_BLOCK_BYTES:
         raise UnsupportedError(
             f"a block of {size} bytes exceeds the format's limit of {MAX_BLOCK_BYTES}; "
-            "write smaller row groups"
+            'write smaller row groups, or use compression="none"'
         )
 
 

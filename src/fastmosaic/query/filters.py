@@ -40,6 +40,8 @@ Statistics: TypeAlias = tuple[pa.Field, int, int, pa.Scalar | None, pa.Scalar | 
 """Statistics of a column in a row group: field, num_rows, null_count, minimum, maximum."""
 
 # An expression prints as text: `((x > 5) and invert(is_in(y, {value_set=...})))`.
+# Arrow takes kilobytes for what it knows about a row group.
+_GROUPS_AT_ONCE: Final = 4096
 NO_MATCH: Final = "No match for FieldRef.Name("
 BY_POSITION: Final = re.compile(r'(?<!["\w])FieldPath\(\d')
 FUNCTION: Final = re.compile(r"(?<!\w)(\w++)\(")
@@ -196,12 +198,19 @@ def matching(
         if nans:
             possible = _possible(expression, list(nans.values()), schema)
             nans = {name: nan for i, (name, nan) in enumerate(nans.items()) if i in possible}
-        cases = [(i, case) for i, group in enumerate(groups) for case in _cases(group, nans, plain)]
-        possible = _possible(expression, [case for _, case in cases], schema)
+        found: list[int] = []
+        for start in range(0, len(groups), _GROUPS_AT_ONCE):
+            cases = [
+                (i, case)
+                for i, group in enumerate(groups[start : start + _GROUPS_AT_ONCE], start)
+                for case in _cases(group, nans, plain)
+            ]
+            possible = _possible(expression, [case for _, case in cases], schema)
+            found += sorted({cases[i][0] for i in possible})
     except pa.ArrowException:
         # A filter such as 1 / x may fail with a value in place of a column: look at the rows.
         return everything
-    return sorted({cases[i][0] for i in possible})
+    return found
 
 
 def _cases(
