@@ -27,6 +27,21 @@ __all__ = [
 ]
 
 
+def printable(text: str) -> str:
+    """Escape the characters of a text that could take over or mislead a terminal.
+
+    These are all that Unicode calls "other" or "separator", except the space: control characters,
+    also those of bidirectional text, invisible ones, lone surrogates, private and unassigned
+    characters, and all line ends.
+
+    >>> printable("a\\x1b[31m")
+    'a\\\\x1b[31m'
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+
+
 class Place(TypedDict, total=False):
     """Where an error arose; unknown fields are missing or None."""
 
@@ -57,7 +72,7 @@ class MosaicError(Exception):
         Offset in the file, in bytes, of the block that is concerned.
 
     Fields are None if they are unknown or do not apply. `str()` prints those that are known, then
-    the message.
+    the message, with escapes such as `\\x1b` for characters that could confuse a terminal.
 
     Examples
     --------
@@ -98,7 +113,9 @@ class MosaicError(Exception):
         return self
 
     def __str__(self) -> str:
-        return self.detail if self.file is None else f"{self.file}: {self.detail}"
+        # A message may have several lines; a name in it, or of the file, must not add any.
+        detail = "\n".join(map(printable, self.detail.split("\n")))
+        return detail if self.file is None else f"{printable(self.file)}: {detail}"
 
 
 def describe_place(

@@ -21,7 +21,7 @@ import fastmosaic as fm
 from fastmosaic import cli
 from fastmosaic.cli.arguments import size
 from fastmosaic.cli.exit import DEBUG, message_of, reported
-from fastmosaic.cli.output.values import printable
+from fastmosaic.errors import printable
 
 ROOT = Path(__file__).parents[2]
 

@@ -80,6 +80,11 @@ def _overview(commands: Commands) -> Iterator[str]:
     yield "Exit status: 0 on success, 1 if files differ or are damaged, 2 on errors."
 
 
+def _is_candidate(word: str, prefix: str) -> bool:
+    """Tell whether a shell may list `word`, which may be the name of a file."""
+    return word.startswith(prefix) and word.isprintable()
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command with the arguments `argv`, by default those of the process.
 
@@ -89,7 +94,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if "_ARGCOMPLETE" in os.environ:  # a shell asks for completions
         import argcomplete
 
-        argcomplete.autocomplete(parser)
+        argcomplete.autocomplete(parser, validator=_is_candidate)
     words = sys.argv[1:] if argv is None else argv
     if not words:
         parser.print_help(sys.stderr)

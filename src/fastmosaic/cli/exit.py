@@ -6,10 +6,13 @@ import argparse
 import io
 import os
 import sys
+import traceback
+import warnings
 from collections.abc import Callable
+from types import TracebackType
 from typing import Any, Final
 
-from .output.values import printable
+from ..errors import printable
 
 OK: Final = 0
 NO: Final = 1  # the answer is no: files differ, or a file is damaged
@@ -32,7 +35,9 @@ def reported(act: Callable[[Any], int], arguments: argparse.Namespace) -> int:
         # Names may contain characters that the encoding of the terminal lacks.
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
-        status = act(arguments)
+        with warnings.catch_warnings():
+            warnings.showwarning = _show_warning
+            status = act(arguments)
         sys.stdout.flush()
     except KeyboardInterrupt:
         complain("interrupted")
@@ -42,6 +47,7 @@ def reported(act: Callable[[Any], int], arguments: argparse.Namespace) -> int:
         return BROKEN_PIPE
     except Exception as error:
         if os.environ.get(DEBUG):
+            sys.excepthook = _print_traceback
             raise
         try:
             sys.stdout.flush()
@@ -61,6 +67,20 @@ def complain(text: str) -> None:
     """Print one line on stderr."""
     if sys.stderr is not None:
         print(f"fastmosaic: {printable(text)}", file=sys.stderr)
+
+
+def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
+    """Print a warning, in place of `warnings.showwarning`."""
+    complain(f"warning: {message}")
+
+
+def _print_traceback(
+    kind: type[BaseException], error: BaseException, trace: TracebackType | None
+) -> None:
+    """Print a traceback, in place of `sys.excepthook`."""
+    for text in traceback.format_exception(kind, error, trace):
+        for line in text.rstrip("\n").split("\n"):
+            print(printable(line), file=sys.stderr)
 
 
 def message_of(error: Exception) -> str:

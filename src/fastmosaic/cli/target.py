@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -143,6 +144,10 @@ def target_format(arguments: argparse.Namespace) -> str:
         )
     if target == STANDARD and format not in _TO_PIPES:
         raise ValueError(f"{format} cannot be written to standard output; name a file")
+    if target == STANDARD and sys.stdout.isatty():
+        raise ValueError(
+            "standard output is a terminal; redirect it to a file or a pipe, or use `cat` to see rows"
+        )
     if target == STANDARD and arguments.json:
         raise ValueError("--json cannot be used when the rows go to standard output")
     return str(format)

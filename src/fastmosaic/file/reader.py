@@ -9,7 +9,7 @@ from typing import IO, Any, Self, TypeAlias
 
 import pyarrow as pa
 
-from ..errors import ColumnNotFoundError, located
+from ..errors import ColumnNotFoundError, located, printable
 from ..format.metadata import FileMetaData
 from ..format.schema import SchemaBlock
 from ..memory import Memory, MemoryLimit, checked_limit
@@ -238,7 +238,7 @@ class MosaicFile:
         return _open, (source, filesystem, self._memory_limit, self._strict)
 
     def __repr__(self) -> str:
-        return f"<MosaicFile {self._source.name}: {self._metadata!r}>"
+        return f"<MosaicFile {printable(self._source.name)}: {self._metadata!r}>"
 
     # ---- what to read
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from ..errors import printable
 from ..format.annex import Annex, BlockChecksums
 from ..format.index import Bucket, Statistic
 from ..format.metadata import FileMetaData
@@ -42,7 +43,7 @@ class VerifyReport:
         state = "no problem" if self.ok else f"{count} problem{'s' if count > 1 else ''}"
         return "\n".join(
             [
-                f"{self.file}: {state}",
+                f"{printable(self.file)}: {state}",
                 *(f"  problem: {problem}" for problem in self.problems),
                 *(f"  checked: {text}" for text in self.checked),
                 *(f"  not verified: {text}" for text in self.unverified),

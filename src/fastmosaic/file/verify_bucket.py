@@ -15,7 +15,7 @@ from typing import Final, Unpack
 import pyarrow as pa
 import zstandard
 
-from ..errors import CorruptFileError, MosaicError, Place, describe_place
+from ..errors import CorruptFileError, MosaicError, Place, describe_place, printable
 from ..format import bucket as buckets
 from ..format.bucket import Batch, Directory, Layout, Pages
 from ..format.columns import ColumnDecoder
@@ -53,7 +53,7 @@ class Problem:
 
     def __str__(self) -> str:
         place = describe_place(self.part, self.row_group, self.bucket, self.column, self.offset)
-        return f"{place}: {self.message}" if place else self.message
+        return printable(f"{place}: {self.message}" if place else self.message)
 
 
 @dataclass(slots=True)

@@ -22,7 +22,7 @@ from ...convert.inputs import Input, matching, open_input
 from ...convert.text import LeadingZerosWarning, with_types
 from ...convert.write import check_options, open_target, schema_for
 from ...dataset.write import write_dataset
-from ...errors import UnsupportedError
+from ...errors import UnsupportedError, printable
 from ...query.selection import NameList
 from ...schemas.fit import stored_schema
 from ..arguments import (
@@ -38,7 +38,7 @@ from ..arguments import (
 )
 from ..exit import OK, complain
 from ..output.console import Console
-from ..output.values import human_size, printable
+from ..output.values import human_size
 from ..target import (
     add_writer_options,
     check_absent,

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from ...convert.compare import RowDifference, SchemaDifference
 from ...convert.inputs import matching, open_input
+from ...errors import printable
 from ...query.selection import NameList
 from ..arguments import (
     Commands,
@@ -24,7 +25,6 @@ from ..arguments import (
 from ..exit import NO, OK
 from ..output.aligned import Column
 from ..output.console import Console
-from ..output.values import printable
 
 _EXAMPLES: Final = (
     "diff events.parquet events.mosaic",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import re
 import sys
 from collections.abc import Iterator, Sequence
@@ -13,6 +12,7 @@ import pyarrow as pa
 from pyarrow import types
 
 from ...convert.inputs import Input, open_input
+from ...errors import printable
 from ...query.where import parse
 from ..arguments import (
     CommandParser,
@@ -29,7 +29,7 @@ from ..arguments import (
 from ..exit import OK
 from ..output.aligned import Column
 from ..output.console import Console
-from ..output.values import json_values, printable, texts
+from ..output.values import json_text, json_values, texts
 
 _HEAD_EXAMPLES: Final = (
     "head sales.mosaic",
@@ -161,7 +161,7 @@ def _show(console: Console, table: pa.Table, num_columns: int, total: int | None
     """
     columns = [_cells(console, column.combine_chunks()) for column in table.columns]
     heads = [
-        Column(printable(field.name), right=_is_number(field.type), whole=_is_number(field.type))
+        Column(field.name, right=_is_number(field.type), whole=_is_number(field.type))
         for field in table.schema
     ]
     rows = list(zip(*columns, strict=True))
@@ -287,7 +287,7 @@ def _json_lines(names: Sequence[str], batches: Iterator[pa.RecordBatch]) -> Iter
     for batch in _small(batches):
         columns = [json_values(column) for column in batch.columns]
         for record in _records(names, columns, batch.num_rows):
-            yield json.dumps(record, ensure_ascii=False)
+            yield json_text(record)
 
 
 def _records(

@@ -6,11 +6,11 @@ import argparse
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ...errors import printable
 from ...query.selection import split_names
 from ..arguments import Commands, add_json, size
 from ..exit import NO, OK, reported
 from ..output.console import Console
-from ..output.values import printable
 from .stats import print_profiles
 
 if TYPE_CHECKING:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import shutil
 import sys
@@ -11,8 +10,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
+from ...errors import printable
 from .aligned import Column, aligned, width
-from .values import human_size, printable, to_json
+from .values import human_size, json_text, to_json
 
 if TYPE_CHECKING:
     import rich.console
@@ -36,10 +36,8 @@ class Console:
 
     def document(self, value: Any) -> None:
         """Print `value` as JSON."""
-        # The only text that UTF-8 cannot encode is a lone surrogate, which the stream escapes
-        # in the same way as JSON does.
         is_utf8 = _encoding().lower().replace("-", "") == "utf8"
-        print(json.dumps(to_json(value), indent=2, ensure_ascii=not is_utf8))
+        print(json_text(to_json(value), indent=2, only_ascii=not is_utf8))
 
     def line(self, text: str = "") -> None:
         """Print text; on a terminal, wrap it between words."""
@@ -51,7 +49,7 @@ class Console:
 
     def facts(self, pairs: Iterable[tuple[str, Any]]) -> None:
         """Print names and their values, one pair per line."""
-        rows = [(name, self.cell(value)) for name, value in pairs]
+        rows = [(printable(name), self.cell(value)) for name, value in pairs]
         if not self.is_terminal:
             wide = max((len(name) for name, _ in rows), default=0)
             for name, value in rows:
@@ -214,7 +212,8 @@ class Console:
 
 
 def _columns(columns: Sequence[str | Column]) -> list[Column]:
-    return [Column(one) if isinstance(one, str) else one for one in columns]
+    heads = (Column(one) if isinstance(one, str) else one for one in columns)
+    return [head._replace(title=printable(head.title)) for head in heads]
 
 
 def _encoding() -> str:

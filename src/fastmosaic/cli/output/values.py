@@ -33,6 +33,22 @@ def to_json(value: Any) -> Any:
     return value.isoformat() if hasattr(value, "isoformat") else str(value)
 
 
+def json_text(value: Any, *, indent: int | None = None, only_ascii: bool = False) -> str:
+    """Format a value as JSON, with escapes for all characters that `printable` escapes.
+
+    A reader of the JSON sees the same text as without them.
+    """
+    text = json.dumps(value, indent=indent, ensure_ascii=only_ascii)
+    # JSON has line ends between its values only; all else that is escaped is within strings.
+    return "\n".join(map(_json_escaped, text.split("\n")))
+
+
+def _json_escaped(line: str) -> str:
+    if line.isprintable():
+        return line
+    return "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in line)
+
+
 def json_values(array: pa.Array) -> list[Any]:
     """Convert an Arrow array to values that JSON can represent.
 
@@ -81,13 +97,6 @@ def parsed(text: str | None, type: pa.DataType) -> bool | int | float | str | No
     if types.is_floating(type):
         return float(text)
     return text == "true" if types.is_boolean(type) else text
-
-
-def printable(text: str) -> str:
-    """Escape control characters, which could otherwise take over a terminal."""
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
 def human_size(num_bytes: int) -> str:

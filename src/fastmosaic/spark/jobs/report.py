@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any, Final
 
 from ...dataset.profile import ColumnProfile
+from ...errors import printable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -40,7 +41,7 @@ class _JobReport:
 
     def lines(self) -> list[str]:
         """Return the report as lines of text."""
-        return str(self).splitlines()
+        return str(self).split("\n")
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +187,7 @@ class ProfileReport(_JobReport):
 
 
 def _cell(value: Any) -> str:
-    text = "" if value is None else str(value)
+    text = "" if value is None else printable(str(value))
     return text if len(text) <= _CELL_WIDTH else text[: _CELL_WIDTH - 1] + "…"
 
 
@@ -195,5 +196,5 @@ def _count(number: int, noun: str) -> str:
 
 
 def _problems(failures: tuple[Failure, ...], word: str) -> str:
-    lines = "".join(f"\n{word}: {one.file}: {one.problem}" for one in failures)
+    lines = "".join(f"\n{word}: {printable(f'{one.file}: {one.problem}')}" for one in failures)
     return f"; {_count(len(failures), 'file')} {word}{lines}" if failures else ""
