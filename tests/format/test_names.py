@@ -1,7 +1,9 @@
 """Column names: packing, training, front coding, lookup, and damaged names."""
 
+import time
 from array import array
 from itertools import accumulate, pairwise
+from os.path import commonprefix
 
 import pytest
 import reference
@@ -10,7 +12,7 @@ from strategies import names as any_names
 
 from fastmosaic.errors import CorruptFileError
 from fastmosaic.format import _schema
-from fastmosaic.format.names import MAX_NAMES_BYTES, Names, encode_columns
+from fastmosaic.format.names import MAX_NAMES_BYTES, Names, encode_columns, similar_names
 from fastmosaic.format.types import KIND_OF_TYPE
 
 # Few letters make many pairs, long runs and many ties.
@@ -253,3 +255,82 @@ def test_names_occurring_in_a_text(names, text, data):
     text += "".join(data.draw(st.lists(st.sampled_from(names), max_size=3))) if names else ""
     expected = [position for position, name in enumerate(names) if name in text]
     assert packed([name.encode() for name in names]).occurring(text) == expected
+
+
+@given(st.lists(any_names(), unique=True), st.data())
+def test_names_are_unpacked_in_any_order(names, data):
+    positions = data.draw(st.permutations(range(len(names))))
+    found = packed([name.encode() for name in names]).select(array("i", positions))
+    assert found == [names[position] for position in positions]
+
+
+@pytest.mark.parametrize("position", [-1, 2])
+def test_a_position_without_a_name_is_refused(position):
+    with pytest.raises(IndexError, match=f"no name {position} among 2"):
+        _schema.unpack(*pack([b"a", b"b"]), array("i", [position]))
+
+
+# Similar names
+
+
+def likeness(name, wanted):
+    """How similar an ASCII name is: the quarters of `wanted` in it, common ends, and length."""
+    size = max(1, len(wanted) // 4)
+    quarters = {wanted[i * size : (i + 1) * size] for i in range(4)} - {""}
+    reversed_ones = name[::-1], wanted[::-1]
+    ends = [len(commonprefix(pair)) for pair in ((name, wanted), reversed_ones)]  # noqa: RUF071
+    return sum(one in name for one in quarters), sum(ends), -abs(len(name) - len(wanted))
+
+
+@given(
+    st.lists(st.text("ab_1", min_size=1, max_size=12), max_size=90, unique=True),
+    st.text("ab_1", max_size=12),
+)
+def test_similar_names_share_quarters_then_ends_then_length(names, wanted):
+    names.sort()
+    expected = sorted(
+        (name for name in names if likeness(name, wanted)[0]),
+        key=lambda name: (likeness(name, wanted), name),
+        reverse=True,
+    )
+    assert Names.of(names).similar(wanted) == similar_names(wanted, names) == expected[:50]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "name"),
+    [
+        ("PRICE", "price"),
+        ("price", "Price"),
+        ("größe", "GRÖSSE"),
+        ("Ü", "ü"),
+        ("ü", "Ü"),
+        ("températur", "temperature"),
+        ("温度", "温度計"),
+    ],
+)
+def test_similar_names_differ_in_case(wanted, name):
+    assert Names.of([name, "zzz"]).similar(wanted) == [name]
+    assert similar_names(wanted, ["zzz", name]) == [name]
+
+
+@pytest.mark.parametrize("wanted", ["", "\ud800", "q" * 1000])
+def test_nothing_is_similar_to_some_names(wanted):
+    assert Names.of(["a", "b"]).similar(wanted) == []
+    assert similar_names(wanted, []) == []
+
+
+@pytest.mark.parametrize(
+    ("parts", "limit", "message"),
+    [([b"a"] * 9, 1, "9 parts"), ([b"a"], 0, "limit 0"), ([b""], 1, "an empty part")],
+)
+def test_similar_names_are_asked_for_in_a_right_way(parts, limit, message):
+    with pytest.raises(ValueError, match=message):
+        _schema.similar(*pack([b"a"]), b"a", parts, limit)
+
+
+def test_similar_names_among_a_million_are_found_within_half_a_second():
+    names = Names.of(f"sensor_{i % 97:02d}_channel_{i:07d}_average" for i in range(1_000_000))
+    start = time.process_time()
+    found = names.similar("sensor_62_channel_0500000_avarage")
+    assert time.process_time() - start < 0.5
+    assert found[0] == "sensor_62_channel_0500000_average"

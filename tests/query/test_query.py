@@ -1,10 +1,14 @@
 """One query, asked of a file and of a dataset: columns, filters, rows and a limit."""
 
+import cProfile
+import pstats
+
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
 import fastmosaic as fm
+from fastmosaic.convert.inputs import open_input
 from fastmosaic.dataset.fileset import FileSet
 from fastmosaic.dataset.tasks import share_out
 from fastmosaic.memory import Memory
@@ -139,3 +143,42 @@ def test_columns_must_be_a_list_of_names(odd_names):
             fm.read_table(source, columns="other")
         with pytest.raises(TypeError, match="a column name must be a str, not int"):
             fm.read_table(source, columns=[1])
+
+
+# ---- what a wrong name costs
+
+
+@pytest.fixture(scope="module")
+def very_wide(tmp_path_factory):
+    """A file of 100,000 columns, and one of their names with a letter that is wrong."""
+    path = tmp_path_factory.mktemp("wide") / "very_wide.mosaic"
+    names = [f"sensor_{i % 97:02d}_channel_{i:06d}_average" for i in range(100_000)]
+    fm.write_table(pa.table([pa.array([1])] * len(names), names=names), path)
+    return path, names[51_234].replace("average", "avarage"), names[51_234]
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        lambda path, name: fm.read_table(path, columns=[name]),
+        lambda path, name: fm.read_table(path, columns=[f"{name}*"]),
+        lambda path, name: fm.read_table(path, columns=[], filters=[(name, ">", 1)]),
+        lambda path, name: fm.MosaicDataset(path).to_table([name]),
+        lambda path, name: fm.MosaicDataset(path).to_table([], filter=pc.field(name) > 1),
+        lambda path, name: fm.MosaicDataset(path).head(1, [f"*{name}"]),
+        lambda path, name: open_input([str(path)]).select([name]),
+        lambda path, name: open_input([str(path)]).select([f"{name}?"]),
+        lambda path, name: list(open_input([str(path)]).batches([], f"{name} > 1")),
+    ],
+    ids=["columns", "glob", "filters", "dataset", "filter", "head", "input", "inputs", "where"],
+)
+def test_a_wrong_name_among_many_costs_little(very_wide, act):
+    path, wrong, right = very_wide
+    with pytest.raises(fm.ColumnNotFoundError):
+        act(path, "x")  # imports
+    calls = cProfile.Profile()
+    with calls, pytest.raises(fm.ColumnNotFoundError) as caught:
+        act(path, wrong)
+    # No function is called for each column.
+    assert pstats.Stats(calls).total_calls < 50_000
+    assert caught.value.suggestions[0] == right
