@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := pyproject.toml $(wildcard src/fastmosaic/format/*.pyx src/fastmosaic/format/*.pxd)
 
-.PHONY: demo test test-all test-lowest test-pythons wheel docs lint format bench bench-files bench-datasets bench-spark clean
+.PHONY: demo test test-all test-lowest test-pythons wheel docs lint format bench bench-files bench-datasets bench-spark bench-size clean
 
 # Made anew whenever a kernel or a dependency changes.
 $(VENV)/ready: $(SOURCES)
@@ -38,7 +38,9 @@ docs: $(VENV)/ready
 # hour. `make bench ARGS=--quick` takes five minutes and writes nothing.
 bench: bench-files bench-datasets bench-spark
 
-bench-files bench-datasets bench-spark: $(VENV)/ready
+# `make bench-size` is run by hand: it writes docs/size.md, and takes about ten minutes and 10 GB of disk.
+
+bench-files bench-datasets bench-spark bench-size: $(VENV)/ready
 	$(BIN)/pip install --quiet --group bench
 	$(BIN)/python -m $(patsubst bench.files,bench,$(subst -,.,$@)) $(ARGS)
 
