@@ -74,6 +74,9 @@ python -m bench --quick              # a subset, in about two minutes; prints th
 python -m bench --only fastmosaic,parquet --out /tmp/somewhere
 ```
 
+`make bench-size` measures files of several gigabytes, a million columns, and many row groups and files; see
+[Benchmarks at size](size.md).
+
 {report.target_grid(results).markdown().replace("### ", "## ")}"""
 
 

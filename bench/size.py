@@ -88,9 +88,10 @@ def _file_batches(scale: Scale) -> Iterator[pa.RecordBatch]:
     """Random numbers, which do not compress. Eight batches take turns: making them is slow."""
     rng = np.random.default_rng(7)
     shape = FILE_COLUMNS - 1, FILE_BATCH_ROWS
-    some = [rng.integers(-(1 << 63), (1 << 63) - 1, shape) for _ in range(8)]
+    starts = range(0, _file_rows(scale), FILE_BATCH_ROWS)
+    some = [rng.integers(-(1 << 63), (1 << 63) - 1, shape) for _ in starts[:8]]
     names = [ROW_NUMBER, *(f"value_{i:04d}" for i in range(FILE_COLUMNS - 1))]
-    for number, start in enumerate(range(0, _file_rows(scale), FILE_BATCH_ROWS)):
+    for number, start in enumerate(starts):
         rows = pa.array(np.arange(start, start + FILE_BATCH_ROWS))
         columns = map(pa.array, some[number % len(some)])
         yield pa.record_batch([rows, *columns], names=names)
@@ -267,7 +268,10 @@ def _one_row_group(folder: Path, scale: Scale) -> Work:
 
 
 def _write_files(folder: Path, scale: Scale) -> Work:
-    """Ten columns and ten rows in each file, in a hundred partitions."""
+    """Ten columns and ten rows in each file, in a hundred partitions.
+
+    The files are encoded in memory: to write a file to disk safely takes the disk milliseconds.
+    """
     per_day = scale.files // 100
 
     def work() -> str:
@@ -278,8 +282,9 @@ def _write_files(folder: Path, scale: Scale) -> Work:
                 first = (day * per_day + number) * 10
                 columns = {f"c{i}": np.arange(10) + i for i in range(9)}
                 table = pa.table({"id": np.arange(first, first + 10), **columns})
-                path = directory / f"{number:05d}.mosaic"
-                fm.write_table(table, path, write_statistics=["id"])
+                sink = pa.BufferOutputStream()
+                fm.write_table(table, sink, write_statistics=["id"])
+                (directory / f"{number:05d}.mosaic").write_bytes(sink.getvalue())
         return f"{100 * per_day:,} files"
 
     return work

@@ -14,7 +14,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import fastmosaic as fm
-from bench import arrays, floor, measure, report, tables, tuning
+from bench import arrays, floor, measure, report, size, tables, tuning
 from bench.contenders import CONTENDERS, OURS, REFERENCE, Contender, Feather
 from bench.plan import (
     FILTER,
@@ -247,3 +247,25 @@ def test_options_are_measured(tmp_path, monkeypatch):
     lines = tuning.markdown(experiment, results)
     assert len(lines) == 2 + len(experiment.variants)
     assert [line.count("|") for line in lines] == [lines[0].count("|")] * len(lines)
+
+
+# ---- sizes
+
+
+@pytest.mark.parametrize("case", size.CASES, ids=lambda case: case.name)
+def test_every_step_of_a_large_case_works_at_a_small_size(case, tmp_path):
+    scale = size.Scale().reduced(1000)
+    ours = CONTENDERS[0]
+    costs = {step: size.measure(ours, case.name, step, tmp_path, scale) for step in case.steps}
+    for step, cost in costs.items():
+        is_error = "Error: " in cost.says
+        assert is_error == ("missing name" in step), cost
+    text = size.markdown([(case, costs)])
+    assert f"## {case.title}" in text
+    assert all(f"| {step} |" in text for step in case.steps)
+
+
+def test_a_step_that_fails_says_why(tmp_path):
+    cost = size.measure(CONTENDERS[0], "groups", "open", tmp_path, size.Scale())
+    assert "FileNotFoundError" in cost.says
+    assert str(tmp_path) not in cost.says

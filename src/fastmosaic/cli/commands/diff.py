@@ -141,12 +141,12 @@ def _print_columns(console: Console, names: tuple[str, str], columns: SchemaDiff
             console, [Column.name("column"), Column.name(one), Column.name(other)], differences
         )
     if columns.order:
-        a, b = (printable(name) for name in columns.order)
+        a, b = columns.order
         console.line(f"order: {one} has {a!r} where {other} has {b!r}")
     for line in columns.metadata:
-        console.line(printable(line))
+        console.line(line)
     if columns.incomparable:
-        shown = ", ".join(map(printable, columns.incomparable[:3]))
+        shown = ", ".join(columns.incomparable[:3])
         more = f" and {len(columns.incomparable) - 3} more" if len(columns.incomparable) > 3 else ""
         console.line(f"values not compared, because there is no common type: {shown}{more}")
 

@@ -251,7 +251,9 @@ def _footer(arguments: argparse.Namespace) -> int:
         return OK
     for number, one in enumerate(documents):
         if len(documents) > 1:
-            console.line(f"{chr(10) if number else ''}{one['file']}")
+            if number:
+                console.line()
+            console.line(one["file"])
         console.table(
             [
                 Column.number("offset"),

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from ...dataset.discovery import Found, discover
+from ...errors import printable
 from ...file.verify import VerifyReport, verify
 from ..arguments import Commands, add_command, add_json, add_paths
 from ..exit import ERROR, NO, OK, complain, message_of
@@ -124,8 +125,8 @@ def _print(console: Console, result: _Result, verbose: bool) -> None:
     report = result.report
     if report is None:
         # Most messages contain the name of the file.
-        named = result.error if result.name in result.error else f"{result.name}: {result.error}"
-        complain(named)
+        is_named = printable(result.name) in printable(result.error)
+        complain(result.error if is_named else f"{result.name}: {result.error}")
         return
     count = len(report.problems)
     if report.ok:

@@ -40,8 +40,8 @@ class Console:
         print(json_text(to_json(value), indent=2, only_ascii=not is_utf8))
 
     def line(self, text: str = "") -> None:
-        """Print text; on a terminal, wrap it between words."""
-        safe = "\n".join(map(printable, text.split("\n")))
+        """Print one line of text; on a terminal, wrap it between words."""
+        safe = printable(text)
         if self.is_terminal:
             self._rich.print(safe, markup=False, emoji=False, highlight=False)
         else:
@@ -93,7 +93,9 @@ class Console:
                 self.line(title)
             draw(self._rich, heads, cells, self.ellipsis)
             if footer:
-                self.line(f"\n{footer}")
+                self.line()
+                for line in footer.split("\n"):
+                    self.line(line)
 
     def fits(self, columns: Sequence[str | Column], rows: Sequence[Sequence[str]]) -> bool:
         """Return whether a table fits the terminal without shortening its values."""
