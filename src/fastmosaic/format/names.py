@@ -84,7 +84,15 @@ class Names:
 def similar_names(name: str, names: Iterable[str]) -> list[str]:
     """Return those of `names` that are most similar to `name`, ignoring case; at most 50."""
     some = list(names)
-    return [some[position] for position in _similar(name, *_pack([_encoded(one) for one in some]))]
+    text = "".join(some)
+    if len(text) > MAX_NAMES_BYTES:
+        return []
+    packed: tuple[bytes, array[int] | memoryview[int]]
+    if text.isascii():  # then there is no need to encode each name
+        packed = text.encode(), _ends(some)
+    else:
+        packed = _pack([_encoded(one) for one in some])
+    return [some[position] for position in _similar(name, *packed)]
 
 
 def _similar(name: str, data: bytes, offsets: array[int] | memoryview[int]) -> list[int]:
@@ -129,4 +137,9 @@ def _encoded(name: str) -> bytes:
 
 
 def _pack(strings: Collection[bytes]) -> tuple[bytes, array[int] | memoryview[int]]:
-    return b"".join(strings), array("i", chain([0], accumulate(map(len, strings))))
+    return b"".join(strings), _ends(strings)
+
+
+def _ends(strings: Collection[bytes] | Collection[str]) -> array[int]:
+    """Return the offsets of strings that are joined."""
+    return array("i", chain([0], accumulate(map(len, strings))))

@@ -153,7 +153,7 @@ class Fixed:
         return list(self._schema.names)
 
     def similar(self, name: str) -> list[str]:
-        return self._packed.similar(name)
+        return similar_names(name, self._schema.names)  # sorting them would take longer
 
     def to_arrow(self) -> pa.Schema:
         return self._schema
