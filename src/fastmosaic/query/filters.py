@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import pyarrow as pa
 from pyarrow import types
 
-from ..errors import ColumnNotFoundError
+from ..errors import ColumnNotFoundError, printable
 
 if TYPE_CHECKING:
     from pyarrow.compute import Expression
@@ -132,7 +132,7 @@ def _bind(expression: Expression, fields: Iterable[pa.Field]) -> None:
 
 def _shown(text: str) -> str:
     """Return `text`, which may contain a long list of values, as one line for a message."""
-    line = " ".join(text.split())
+    line = printable(" ".join(text.split()))
     return line if len(line) <= 200 else f"{line[:200]}..."
 
 
