@@ -572,7 +572,8 @@ HEADER = """# Benchmarks at size
 How fastmosaic behaves with large files, long values, many columns, many row groups and many files.
 Each step runs once in a new process, with a warm page cache. Peak memory is the memory that the
 step needs in addition to imports and to what it is given: the table to write, or the open dataset.
-"Read" counts the bytes of all read calls. A step that raises an error shows the error as its result.
+"Read" counts the bytes of all read calls. A step that raises an error shows the error as its result. Processor
+seconds do not include waiting for the disk or for other processes, of which there were some in this run.
 
 ```
 make bench-size                                        # everything; rewrites this page

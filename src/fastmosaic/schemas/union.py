@@ -122,8 +122,9 @@ class Fixed:
     """The columns of a schema that the user passed as `schema=`."""
 
     def __init__(self, schema: pa.Schema) -> None:
-        if len(set(schema.names)) < len(schema):
-            twice = Counter(schema.names).most_common(1)[0][0]
+        self._names = schema.names  # pyarrow makes a new list each time
+        if len(set(self._names)) < len(schema):
+            twice = Counter(self._names).most_common(1)[0][0]
             raise ValueError(f"schema= contains column {twice!r} more than once")
         self._schema = schema
 
@@ -144,16 +145,16 @@ class Fixed:
 
     @cached_property
     def _packed(self) -> Names:
-        return Names.of(self._schema.names)
+        return Names.of(self._names)
 
     def occurring(self, text: str) -> list[str]:
         return [self._packed[position] for position in self._packed.occurring(text)]
 
     def names(self) -> list[str]:
-        return list(self._schema.names)
+        return list(self._names)
 
     def similar(self, name: str) -> list[str]:
-        return similar_names(name, self._schema.names)  # sorting them would take longer
+        return similar_names(name, self._names)  # sorting them would take longer
 
     def to_arrow(self) -> pa.Schema:
         return self._schema
