@@ -28,6 +28,7 @@ def read_table(
     schema: pa.Schema | None = None,
     partitioning: Partitioning = "hive",
     unify: bool = True,
+    follow_links: bool = False,
     filesystem: object = None,
     use_threads: bool = True,
     memory_limit: MemoryLimit = None,
@@ -36,8 +37,8 @@ def read_table(
     """Read a Mosaic file, or many (a directory, a glob or a list of paths), into a table.
 
     See `MosaicFile.read` for `columns`, `filters` and `row_groups`, which requires a single file,
-    `MosaicFile` for `memory_limit` and `strict`, and `MosaicDataset` for `schema`, `partitioning`
-    and `unify`, which concern many files.
+    `MosaicFile` for `memory_limit` and `strict`, and `MosaicDataset` for `schema`, `partitioning`,
+    `unify` and `follow_links`, which concern many files.
 
     >>> import pyarrow as pa, fastmosaic as fm
     >>> sink = pa.BufferOutputStream()
@@ -72,6 +73,7 @@ def read_table(
         unify=unify,
         memory_limit=memory_limit,
         strict=strict,
+        follow_links=follow_links,
     )
     return files.read(columns, filters, use_threads)
 

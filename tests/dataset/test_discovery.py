@@ -400,13 +400,44 @@ def test_conflicting_keys_are_an_error_that_names_the_file(place):
     assert place.names("ds", partitioned=False) == ["ds/a=1/a=2/f"]
 
 
-def test_linked_files_and_directories_are_followed(local, tmp_path):
-    local.fill(["f"])
-    local.put("elsewhere/b=1/g", b"")
-    os.symlink(tmp_path / "elsewhere", tmp_path / "ds" / "a=1")
+def test_links_inside_of_the_directory_are_followed(local, tmp_path):
+    local.fill(["f", "_aside/b=1/g"])
+    os.symlink("_aside", tmp_path / "ds" / "a=1")
     os.symlink(tmp_path / "ds" / "f", tmp_path / "ds" / "link")
-    assert local.names("ds") == ["ds/a=1/b=1/g", "ds/f", "ds/link"]
-    assert [file.keys for file in local.discover("ds/a=*")] == [{"a": "1", "b": "1"}]
+    os.symlink("ds", tmp_path / "named")  # a path that the user names may be a link itself
+    for base in ("ds", "named"):
+        assert local.names(base) == [f"{base}/a=1/b=1/g", f"{base}/f", f"{base}/link"]
+        assert [file.keys for file in local.discover(f"{base}/a=*")] == [{"a": "1", "b": "1"}]
+    assert local.names("ds/link") == ["ds/link"]
+    assert local.names("ds/a=1") == ["ds/a=1/b=1/g"]
+
+
+def test_links_out_of_the_directory_are_followed_if_asked_for(local, tmp_path):
+    local.fill(["f", "sub/h"])
+    local.put("elsewhere/b=1/g", b"")
+    local.put("dst/x", b"")  # its path begins like that of the directory
+    link = tmp_path / "ds" / "sub" / "a=1"
+    for target, files in [
+        ("elsewhere", ["ds/f", "ds/sub/a=1/b=1/g", "ds/sub/h"]),
+        ("elsewhere/b=1/g", ["ds/f", "ds/sub/a=1", "ds/sub/h"]),
+        ("dst", ["ds/f", "ds/sub/a=1/x", "ds/sub/h"]),
+    ]:
+        os.symlink(tmp_path / target, link)
+        for pattern in ("ds", "ds/**", "ds/*/a*", "ds/sub"):
+            with pytest.raises(ValueError, match=rf"ds/sub/a=1 is a link out .*{target}.*follow"):
+                local.discover(pattern)
+            local.discover(pattern, follow_links=True)
+        assert local.names("ds", follow_links=True) == files
+        # What no one asks for is not looked at.
+        assert local.names("ds/f*") == ["ds/f"]
+        os.unlink(link)
+
+
+def test_links_among_each_other_end(local, tmp_path):
+    local.fill(["a/f", "b/g"])
+    os.symlink("../b", tmp_path / "ds" / "a" / "b")
+    os.symlink("../a", tmp_path / "ds" / "b" / "a")
+    assert local.names("ds") == ["ds/a/b/g", "ds/a/f", "ds/b/a/f", "ds/b/g"]
 
 
 @pytest.mark.parametrize("target", ["ds", "ds/sub", "."])
@@ -416,8 +447,9 @@ def test_links_that_lead_back_are_not_followed_forever(local, tmp_path, target):
     local.put("other", b"")
     # What lies outside is found through the link, everything else once.
     outside = ["ds/sub/deep/back/other"] if target == "." else []
-    assert local.names("ds") == sorted(["ds/f", "ds/sub/deep/g", *outside])
-    assert local.names("ds/**/[fg]") == ["ds/f", "ds/sub/deep/g"]
+    follow = {"follow_links": target == "."}
+    assert local.names("ds", **follow) == sorted(["ds/f", "ds/sub/deep/g", *outside])
+    assert local.names("ds/**/[fg]", **follow) == ["ds/f", "ds/sub/deep/g"]
 
 
 def test_broken_links_are_errors(local, tmp_path):

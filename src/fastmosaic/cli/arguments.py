@@ -100,6 +100,16 @@ def add_json(parser: Options) -> None:
 def add_paths(parser: Options, what: str = "files, directories, globs or URIs") -> None:
     """Add the positional argument PATH, which may be repeated."""
     parser.add_argument("paths", nargs="+", metavar="PATH", help=what)
+    add_follow_links(parser)
+
+
+def add_follow_links(parser: Options) -> None:
+    """Add `--follow-links`."""
+    parser.add_argument(
+        "--follow-links",
+        action="store_true",
+        help="follow links that lead out of a directory (default: an error)",
+    )
 
 
 def add_columns(parser: Options) -> None:

@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Any, Final
 
 from ..errors import printable
+from ..storage.secrets import redacted, redacted_text
 
 OK: Final = 0
 NO: Final = 1  # the answer is no: files differ, or a file is damaged
@@ -64,9 +65,9 @@ def _discard_output() -> None:
 
 
 def complain(text: str) -> None:
-    """Print one line on stderr."""
+    """Print one line on stderr, without the credentials of URIs."""
     if sys.stderr is not None:
-        print(f"fastmosaic: {printable(text)}", file=sys.stderr)
+        print(f"fastmosaic: {printable(redacted_text(text))}", file=sys.stderr)
 
 
 def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
@@ -86,8 +87,9 @@ def _print_traceback(
 def message_of(error: Exception) -> str:
     """Return the message of an error as one line."""
     if isinstance(error, OSError) and error.strerror:
-        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
-    text = " ".join(str(error).split())
+        name = f"{redacted(str(error.filename))}: " if error.filename else ""
+        return f"{name}{error.strerror}"
+    text = redacted_text(" ".join(str(error).split()))
     kind = type(error)
     is_for_users = isinstance(error, OSError | ValueError | NotImplementedError)
     if not text or (kind.__module__ == "builtins" and not is_for_users):

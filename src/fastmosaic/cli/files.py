@@ -38,7 +38,9 @@ def add_row_group(parser: argparse.ArgumentParser) -> None:
 def find_files(arguments: argparse.Namespace) -> list[File]:
     """Find the Mosaic files that the arguments name; each is opened when it is first used."""
     schemas = SchemaCache()
-    found = discover(as_given(arguments.paths), partitioned=False)
+    found = discover(
+        as_given(arguments.paths), partitioned=False, follow_links=arguments.follow_links
+    )
     check_mosaic(found)
     return [File(one, (), schemas) for one in found]
 

@@ -16,6 +16,7 @@ from ..convert.inputs import Input, matching
 from ..file.options import OPTIONS, Option, OptionKind
 from ..query.selection import NameList, split_names
 from ..storage.location import as_arrow, locate
+from ..storage.secrets import redacted
 from .arguments import positive, size
 
 # Formats other than Mosaic that have an option, too.
@@ -134,13 +135,13 @@ def target_format(arguments: argparse.Namespace) -> str:
     if is_directory(arguments):
         if format not in (None, "mosaic"):
             raise ValueError(
-                f"{target}: only Mosaic is written as a directory of files; {format} is one file"
+                f"{redacted(target)}: only Mosaic is written as a directory of files; {format} is one file"
             )
         return "mosaic"
     if format is None:
         known = ", ".join(formats.SUFFIXES)
         raise ValueError(
-            f"{target}: cannot determine the format from the name; use --to with one of {known}"
+            f"{redacted(target)}: cannot determine the format from the name; use --to with one of {known}"
         )
     if target == STANDARD and format not in _TO_PIPES:
         raise ValueError(f"{format} cannot be written to standard output; name a file")

@@ -30,7 +30,9 @@ class FoundFiles(NamedTuple):
     spool: Any  # the temporary file that holds the content of a pipe, deleted with this object
 
 
-def find(paths: Sequence[str], format: str | None = None) -> FoundFiles:
+def find(
+    paths: Sequence[str], format: str | None = None, *, follow_links: bool = False
+) -> FoundFiles:
     """Find files by paths, directories and globs; "-" is standard input.
 
     The content of a pipe is copied to a temporary file, because most formats are read from their
@@ -44,7 +46,8 @@ def find(paths: Sequence[str], format: str | None = None) -> FoundFiles:
             raise ValueError("a pipe or standard input cannot be combined with other files")
         spool, found = _spooled(paths[0])
     else:
-        found = discover(paths[0] if len(paths) == 1 else list(paths))
+        source = paths[0] if len(paths) == 1 else list(paths)
+        found = discover(source, follow_links=follow_links)
     try:
         return FoundFiles(found, _format_of(found) if format is None else format, spool)
     except BaseException:

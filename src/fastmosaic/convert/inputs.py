@@ -127,13 +127,15 @@ def open_input(
     types: Mapping[str, pa.DataType] | None = None,
     dialect: Dialect = DEFAULT_DIALECT,
     whole: bool = False,
+    follow_links: bool = False,
 ) -> Input:
     """Open files of one format by their paths, directories or globs; "-" is standard input.
 
     `types` are the types of columns in text, by name or glob. The types of other columns are
-    inferred from the first block of each file, or from all of its text with `whole`.
+    inferred from the first block of each file, or from all of its text with `whole`. Links that
+    lead out of a directory are an error, unless `follow_links`.
     """
-    found = find(paths, format)
+    found = find(paths, format, follow_links=follow_links)
     source: Input
     if found.format == "mosaic":
         source = _MosaicInput(found.files, types)
@@ -215,8 +217,8 @@ class _OtherInput(Input):
         self._dialect = dialect
         self._types = types
         self._partitions, values = resolve([(one.name, one.keys) for one in found], None)
-        self._values = dict(zip((one.name for one in found), values, strict=True))
-        self._own = {one.name: self._inspect(one, whole) for one in found}
+        self._values = dict(zip((one.place for one in found), values, strict=True))
+        self._own = {one.place: self._inspect(one, whole) for one in found}
         self._schema = self._united()
         self.num_rows = self._count()
 
@@ -261,9 +263,10 @@ class _OtherInput(Input):
     def _united(self) -> pa.Schema:
         """Return the columns of all files, followed by the partition columns."""
         distinct: list[tuple[pa.Schema, str]] = []
-        for name, schema in self._own.items():
+        for one in self.files:
+            schema = self._own[one.place]
             if not any(schema.equals(other, check_metadata=True) for other, _ in distinct):
-                distinct.append((schema, name))
+                distinct.append((schema, one.name))
         first = distinct[0][0]
         if len(distinct) == 1:
             return pa.schema([*first, *self._partitions], first.metadata)
@@ -302,7 +305,7 @@ class _OtherInput(Input):
         for one in self.files:
             with _explaining(one.name, self._types):
                 for batch in self._read(one, target.names, advance):
-                    for part in fits(batch, self._values[one.name]):
+                    for part in fits(batch, self._values[one.place]):
                         if expression is None:
                             yield part
                             continue
@@ -311,7 +314,7 @@ class _OtherInput(Input):
 
     def _read(self, one: Found, names: Sequence[str], advance: Advance) -> Iterator[pa.RecordBatch]:
         """Yield batches of a file that contain at least those of the columns that it has."""
-        own = self._own[one.name]
+        own = self._own[one.place]
         schema = pa.schema([self.field(name) for name in own.names])
         chosen = [name for name in names if own.get_field_index(name) >= 0]
         # A field of JSON may only be left out if it is known.

@@ -48,6 +48,9 @@ class MosaicDataset(ds.Dataset):
         schemas are an error.
     memory_limit, strict
         As in `MosaicFile`. The limit holds for the table that `read` returns, or for each batch.
+    follow_links : bool, default False
+        Follow links in a local directory that lead out of it. By default they are an error. Links
+        to files and directories inside of it are always followed, and `source` may be a link.
 
     Examples
     --------
@@ -70,6 +73,7 @@ class MosaicDataset(ds.Dataset):
         unify: bool = True,
         memory_limit: MemoryLimit = None,
         strict: bool = True,
+        follow_links: bool = False,
     ) -> None:
         self._files = FileSet(
             source,
@@ -79,6 +83,7 @@ class MosaicDataset(ds.Dataset):
             unify=unify,
             memory_limit=memory_limit,
             strict=strict,
+            follow_links=follow_links,
         )
 
     def __reduce__(self) -> tuple[Any, tuple[FileSet]]:
@@ -94,7 +99,10 @@ class MosaicDataset(ds.Dataset):
 
     @property
     def files(self) -> list[str]:
-        """Paths or URIs of the files, in the order in which they are read."""
+        """Paths or URIs of the files, in the order in which they are read.
+
+        Credentials in a URI are hidden.
+        """
         return [file.name for file in self._files.files]
 
     def read(

@@ -2,6 +2,7 @@
 
 Names that start with a dot or an underscore are hidden, except directories like `_key=value`:
 neither a directory nor a wildcard includes them. A path that exists is never treated as a glob.
+Links that lead out of the directory are followed only if the caller asks for it.
 """
 
 from __future__ import annotations
@@ -12,14 +13,15 @@ import os
 import re
 import stat
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import Any, Final, TypeVar
 
 from ..query.selection import GLOB
-from ..storage.listing import Entry, entries_below, join, look, unquoted
-from ..storage.location import URI, is_hidden, is_web, locate, os_error
+from ..storage.listing import Entry, entries_below, is_below, join, look, unquoted
+from ..storage.location import URI, is_hidden, is_open_file, is_web, locate, os_error
 from ..storage.retry import insist
+from ..storage.secrets import redacted
 from ..threads import REMOTE_THREADS, map_in_order
 from .hive import parse
 
@@ -35,18 +37,23 @@ Result = TypeVar("Result")
 class Found:
     """A file that was found and is not open.
 
-    name        its name for the user
+    name        its name for the user, without credentials; two files may have the same name
     filesystem  a filesystem of pyarrow or fsspec, or None for the local one
-    path        its path in the filesystem
+    path        its path in the filesystem, which tells it from others
     size        its size in bytes, or None if the listing did not tell
     keys        the keys and values of its Hive partitions, as text
     """
 
     name: str
     filesystem: Any
-    path: str
+    path: str = field(repr=False)  # of a web server, it is a URL, which may contain credentials
     size: int | None
     keys: Mapping[str, str | None]
+
+    @property
+    def place(self) -> tuple[str, str]:
+        """What tells the file from others of a dataset, whose names may be the same."""
+        return self.name, self.path
 
     def __reduce__(self) -> Any:
         # Another process may have another working directory.
@@ -58,14 +65,14 @@ class Found:
 class SearchPlace:
     """Where to search: for `path` itself, or else for what matches `pattern` below it.
 
-    name   the text that the user gave
+    name   the text that the user gave, without credentials
     head   the part of it that stands for `path`
     given  the path without what a filesystem adds; its directories may be partitions
     """
 
     name: str
     filesystem: Any
-    path: str
+    path: str = field(repr=False)
     pattern: str
     head: str
     given: str
@@ -94,24 +101,32 @@ def is_many(source: Any, filesystem: Any) -> bool:
     return place.filesystem is not None or not os.path.exists(join(place.path, pattern))
 
 
-def discover(source: Any, filesystem: Any = None, *, partitioned: bool = True) -> list[Found]:
+def discover(
+    source: Any,
+    filesystem: Any = None,
+    *,
+    partitioned: bool = True,
+    follow_links: bool = False,
+) -> list[Found]:
     """Return the files that `source` stands for: a path, URI, glob, directory, or list of them.
 
-    Files of a directory or glob are sorted by path, those of a list keep its order.
+    Files of a directory or glob are sorted by path, those of a list keep its order. A link in a
+    local directory to something outside of it raises ValueError, unless `follow_links`.
     """
+    search = functools.partial(_search, partitioned=partitioned, follow_links=follow_links)
     if not isinstance(source, list | tuple):
-        if not _is_path(source) and not _is_open_file(source):
+        if not _is_path(source) and not is_open_file(source):
             raise TypeError(
                 "expected a path, a URI, a glob or a list of them, "
                 f"not an object of type {type(source).__name__}"
             )
-        return _search(_place_of(source, filesystem), partitioned, alone=True)
+        return search(_place_of(source, filesystem), alone=True)
     if not source:
         raise ValueError("the list of files is empty")
     if all(isinstance(element, Found) for element in source):
         return list(source)  # found before
     for element in source:
-        if not _is_path(element) and not _is_open_file(element):
+        if not _is_path(element) and not is_open_file(element):
             raise TypeError(
                 "a list of files must contain paths, not an object of type "
                 f"{type(element).__name__}; open files and buffers one by one"
@@ -119,14 +134,16 @@ def discover(source: Any, filesystem: Any = None, *, partitioned: bool = True) -
     # In this thread, because fsspec makes a filesystem for each thread.
     places = [_place_of(element, filesystem) for element in source]
     if all(place.filesystem is None for place in places):
-        groups = [_search(place, partitioned, alone=False) for place in places]
+        groups = [search(place, alone=False) for place in places]
     else:
-        search = functools.partial(_search, partitioned=partitioned, alone=False)
-        groups = list(map_in_order(search, places, purpose="files", threads=REMOTE_THREADS))
+        every = functools.partial(search, alone=False)
+        groups = list(map_in_order(every, places, purpose="files", threads=REMOTE_THREADS))
     return _without_repeats([file for group in groups for file in group])
 
 
-def _search(place: SearchPlace, partitioned: bool, *, alone: bool) -> list[Found]:
+def _search(
+    place: SearchPlace, *, partitioned: bool, follow_links: bool, alone: bool
+) -> list[Found]:
     """Return the files of one place; `alone` says that it is not part of a list."""
     name, filesystem = place.name, place.filesystem
     there = join(place.path, place.pattern)
@@ -145,7 +162,7 @@ def _search(place: SearchPlace, partitioned: bool, *, alone: bool) -> list[Found
     else:
         raise os_error(errno.ENOENT, name)
 
-    entries, others = _attempt(place, lambda: _entries(filesystem, base, pattern))
+    entries, others = _attempt(place, lambda: _entries(filesystem, base, pattern, follow_links))
     if not entries:
         if pattern:
             raise FileNotFoundError(errno.ENOENT, "No file matches", name)
@@ -155,7 +172,7 @@ def _search(place: SearchPlace, partitioned: bool, *, alone: bool) -> list[Found
     found = []
     keys_in: dict[str, Mapping[str, str | None]] = {}
     for entry in sorted(entries, key=lambda entry: entry.path):
-        file = entry.path if is_page else join(root, entry.relative)
+        file = redacted(entry.path) if is_page else join(root, entry.relative)
         folder = entry.relative.rpartition("/")[0]
         if folder not in keys_in:
             directories = [*prefix.split("/"), *folder.split("/")]
@@ -165,12 +182,14 @@ def _search(place: SearchPlace, partitioned: bool, *, alone: bool) -> list[Found
 
 
 def _place_of(source: Any, filesystem: Any) -> SearchPlace:
-    if _is_open_file(source):
+    if is_open_file(source):
         name, actual, path = _locate(source, filesystem)
         return SearchPlace(name, actual, path, "", name, path)
-    name = os.fspath(source)
-    head, query, pattern = _take_apart(name, filesystem)
+    given = os.fspath(source)
+    name = redacted(given)
+    head, query, pattern = _take_apart(given, filesystem)
     _, actual, path = _locate(head + query, filesystem)
+    head = redacted(head)
     # In the path of a URI escapes are resolved, but a given filesystem may add a prefix to it.
     given = unquoted(head) if is_web(actual) else head if filesystem is not None else path
     return SearchPlace(name, actual, path, pattern, head, given)
@@ -178,11 +197,6 @@ def _place_of(source: Any, filesystem: Any) -> SearchPlace:
 
 def _is_path(thing: Any) -> bool:
     return isinstance(thing, str | os.PathLike) and not hasattr(thing, "read")
-
-
-def _is_open_file(thing: Any) -> bool:
-    """Return whether it is an OpenFile of fsspec: a path with its filesystem, not open."""
-    return hasattr(thing, "fs") and hasattr(thing, "path") and not hasattr(thing, "read")
 
 
 def _locate(thing: Any, filesystem: Any) -> tuple[str, Any, str]:
@@ -215,8 +229,11 @@ def _attempt(place: SearchPlace, request: Callable[[], Result]) -> Result:
     return request() if place.filesystem is None else insist(place.name, request)
 
 
-def _entries(filesystem: Any, base: str, pattern: Sequence[str]) -> tuple[list[Entry], bool]:
+def _entries(
+    filesystem: Any, base: str, pattern: Sequence[str], follow_links: bool
+) -> tuple[list[Entry], bool]:
     """Return the files below `base` that match `pattern`, and whether there is anything else."""
+    real = os.path.realpath(base) if filesystem is None else ""
     entries = []
     others = False
 
@@ -227,7 +244,15 @@ def _entries(filesystem: Any, base: str, pattern: Sequence[str]) -> tuple[list[E
         others = True
         return False
 
-    for entry in entries_below(filesystem, base, enters):
+    def follow(link: str) -> None:
+        target = os.path.realpath(link)
+        if not (follow_links or is_below(target, real)) and os.path.lexists(target):
+            raise ValueError(
+                f"{link} is a link out of the directory, to {target}; "
+                "use follow_links=True (--follow-links) to follow it"
+            )
+
+    for entry in entries_below(filesystem, base, enters, follow):
         if not _takes(pattern, entry.relative.split("/")):
             others = True
             continue

@@ -57,6 +57,7 @@ class FileSet:
         skip_corrupt: bool = False,
         memory_limit: MemoryLimit = None,
         strict: bool = True,
+        follow_links: bool = False,
     ) -> None:
         if partitioning not in ("hive", None) and not isinstance(partitioning, pa.Schema):
             raise ValueError(
@@ -65,7 +66,12 @@ class FileSet:
             )
         if schema is not None and not isinstance(schema, pa.Schema):
             raise TypeError(f"schema must be a pyarrow.Schema, not {type(schema).__name__}")
-        found = discover(source, filesystem, partitioned=partitioning is not None)
+        found = discover(
+            source,
+            filesystem,
+            partitioned=partitioning is not None,
+            follow_links=follow_links,
+        )
         keys = [(one.name, one.keys) for one in found]
         declared = partitioning if isinstance(partitioning, pa.Schema) else None
         self.partitions, values = resolve(keys, declared if schema is None else schema)

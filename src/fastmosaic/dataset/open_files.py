@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from ..file.writer import MosaicWriter
 from ..schemas.fit import MAX_CONVERTED_BYTES
+from ..storage.secrets import redacted
 from .hive_split import Partition, Splitter
 
 # Batches are split so that a file exceeds its maximum size by less than this fraction.
@@ -28,6 +29,13 @@ class WrittenFile:
     num_rows: int
     num_bytes: int
     partition: dict[str, Any]  # values of the partition columns
+
+    def __repr__(self) -> str:
+        # The path may be a URI with credentials: it can be opened.
+        return (
+            f"WrittenFile(path={redacted(self.path)!r}, num_rows={self.num_rows}, "
+            f"num_bytes={self.num_bytes}, partition={self.partition!r})"
+        )
 
 
 @dataclass(slots=True)

@@ -16,7 +16,9 @@ from ..file.layout import MIN_ARROW_BYTES
 from ..file.options import OPTIONS, WriteOptions, accepts_options, check_names
 from ..file.writer import MosaicWriter, Writable
 from ..schemas.fit import Fits, stored_schema
+from ..storage.location import URI, is_open_file
 from ..storage.staging import SUFFIX, Staging, check_existing, new_prefix
+from .discovery import QUERY
 from .hive_split import Splitter
 from .open_files import OpenFiles, WrittenFile
 
@@ -162,9 +164,16 @@ def write_dataset(
     except BaseException:
         staging.abandon()
         raise
-    base = staging.name.rstrip("/")
-    written = tuple(replace(file, path=f"{base}/{file.path}") for file in files)
+    written = tuple(replace(file, path=_path_below(base_dir, file.path)) for file in files)
     return WriteReport(written, time.monotonic() - started)
+
+
+def _path_below(base_dir: Any, file: str) -> str:
+    """Return a path of a file that can be opened; the options of a URI stay at its end."""
+    base = base_dir.path if is_open_file(base_dir) else os.fspath(base_dir)
+    query = QUERY.search(base) if URI.match(base) else None
+    options = "" if query is None else query[0]
+    return f"{base.removesuffix(options).rstrip('/')}/{file}{options}"
 
 
 class DatasetWriter:

@@ -60,6 +60,7 @@ def scan_polars(
     schema: pa.Schema | None = None,
     partitioning: Any = "hive",
     unify: bool = True,
+    follow_links: bool = False,
     use_threads: bool = True,
     memory_limit: MemoryLimit = None,
     strict: bool = True,
@@ -71,7 +72,7 @@ def scan_polars(
 
     Parameters
     ----------
-    source, filesystem, schema, partitioning, unify
+    source, filesystem, schema, partitioning, unify, follow_links
         Which files to read, and with which schema; see `MosaicDataset`.
     use_threads : bool, default True
         Read and decode in several threads.
@@ -108,6 +109,7 @@ def scan_polars(
         unify=unify,
         memory_limit=memory_limit,
         strict=strict,
+        follow_links=follow_links,
     )
     arrow = files.schema
     dtypes = _to_dtypes(arrow)

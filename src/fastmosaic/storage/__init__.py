@@ -5,6 +5,7 @@ listing         Directory listings: the files below a directory, on any filesyst
 location        Paths, URIs and filesystems of pyarrow or fsspec
 replace         Local directories: replace one in a single step, make, remove and sync them
 retry           Retries for transient failures of remote storage
+secrets         Credentials in URIs, which never appear in names, messages and tracebacks
 sink            Output files, which appear under their name when they are complete
 source          Input files, read by byte ranges from any thread
 staging         Files written to a staging directory, which appear in a directory together

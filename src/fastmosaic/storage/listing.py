@@ -33,16 +33,22 @@ def files_below(filesystem: Any, directory: str) -> list[str]:
 
 
 def entries_below(
-    filesystem: Any, directory: str, enters: Callable[[str], bool] = lambda relative: True
+    filesystem: Any,
+    directory: str,
+    enters: Callable[[str], bool] = lambda relative: True,
+    follow: Callable[[str], object] | None = None,
 ) -> Iterator[Entry]:
     """Yield everything below a directory, except for the directories.
 
     `enters` is called with the relative path of a directory, or of a link, and returns whether to
     list what is below; where a whole tree is listed at once it is not called. A directory that
     does not exist contains nothing. Listings that a filesystem has cached are not used.
+
+    With `follow`, links in local directories are followed, but not in circles; it is called with
+    the path of each link before, and may raise. Otherwise a link is a file, whatever it leads to.
     """
     if filesystem is None:
-        return _walk(directory, enters)
+        return _walk(directory, enters, follow)
     if not is_fsspec(filesystem):
         return _select(as_arrow(filesystem), directory)
     from .fsspec_handler import lists_at_once
@@ -77,8 +83,15 @@ def join(directory: str, relative: str) -> str:
     return f"{directory}/{relative}"
 
 
-def _walk(base: str, enters: Callable[[str], bool]) -> Iterator[Entry]:
-    """Yield what is in local directories. Links are followed, but not in circles."""
+def is_below(path: str, directory: str) -> bool:
+    """Return whether a local path is the directory or inside of it, both without links."""
+    return path == directory or path.startswith(directory.rstrip(os.sep) + os.sep)
+
+
+def _walk(
+    base: str, enters: Callable[[str], bool], follow: Callable[[str], object] | None
+) -> Iterator[Entry]:
+    """Yield what is in local directories."""
     pending = [("", base, os.path.realpath(base), frozenset[str]())]
     while pending:
         relative, path, real, above = pending.pop()
@@ -98,8 +111,13 @@ def _walk(base: str, enters: Callable[[str], bool]) -> Iterator[Entry]:
                     yield Entry(below, inner, None)
                 # Looked at only if it is wanted: a link may be broken, or lead to itself.
                 elif enters(below):
+                    is_link = item.is_symlink()
+                    if is_link and follow is None:
+                        yield Entry(below, inner, None)
+                        continue
+                    if is_link and follow is not None:
+                        follow(inner)
                     if item.is_dir():
-                        is_link = item.is_symlink()
                         target = os.path.realpath(inner) if is_link else join(real, item.name)
                         pending.append((below, inner, target, above | {real}))
                     else:

@@ -10,19 +10,23 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from .secrets import redacted, without_secrets
+
 URI: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://|file:/")  # one letter is a Windows drive
 
 
 def locate(thing: Any, filesystem: Any) -> tuple[str, Any, str] | None:
     """Return the name of a path for messages, its filesystem, and the path in that filesystem.
 
-    The filesystem is one of pyarrow or fsspec, or None for the local one. The result is None if
-    `thing` is not a path.
+    The filesystem is one of pyarrow or fsspec, or None for the local one. The name shows no
+    credentials, so it need not be a path that can be opened. The result is None if `thing` is not
+    a path.
     """
-    if hasattr(thing, "fs") and hasattr(thing, "path") and not hasattr(thing, "read"):
+    if is_open_file(thing):
         if getattr(thing, "compression", None):
             raise ValueError(
-                f"{thing.path}: compression of a whole file is not supported; open it without compression="
+                f"{redacted(thing.path)}: compression of a whole file is not supported; "
+                "open it without compression="
             )
         return locate(thing.path, thing.fs)  # fsspec.OpenFile
     if not isinstance(thing, str | os.PathLike) or hasattr(thing, "read"):
@@ -31,7 +35,8 @@ def locate(thing: Any, filesystem: Any) -> tuple[str, Any, str] | None:
                 f"filesystem= requires a path, not an object of type {type(thing).__name__}"
             )
         return None
-    name = path = os.fspath(thing)
+    path = os.fspath(thing)
+    name = redacted(path)
     if filesystem is None:
         if not URI.match(path) or os.path.exists(path):
             return name, None, path
@@ -55,20 +60,41 @@ def locate(thing: Any, filesystem: Any) -> tuple[str, Any, str] | None:
     return name, None if kind_of(filesystem) == "local" else filesystem, path
 
 
+def is_open_file(thing: Any) -> bool:
+    """Return whether it is an OpenFile of fsspec: a path with its filesystem, not open."""
+    return hasattr(thing, "fs") and hasattr(thing, "path") and not hasattr(thing, "read")
+
+
 def _from_uri(uri: str) -> tuple[Any, str]:
+    try:
+        return _open_uri(uri)
+    except Exception as error:
+        cleaned = without_secrets(error, uri)
+        if cleaned is error:
+            raise
+        raise cleaned from None
+
+
+def _open_uri(uri: str) -> tuple[Any, str]:
     from pyarrow import fs
 
-    found: tuple[Any, str]
     try:
-        found = fs.FileSystem.from_uri(uri)
+        found: tuple[Any, str] = fs.FileSystem.from_uri(uri)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         try:
             from fsspec.core import url_to_fs
         except ImportError:
             raise ValueError(
-                f"pyarrow does not support the URI {uri!r}; install fsspec, which may"
+                f"pyarrow does not support the URI {redacted(uri)!r}; install fsspec, which may"
             ) from error
-        found = url_to_fs(uri)
+        filesystem, path = url_to_fs(uri)
+        in_filesystem = f"{uri.partition(':')[0]}://{path}"
+        if not is_web(filesystem) and redacted(in_filesystem) != in_filesystem:
+            raise ValueError(
+                f"{redacted(uri)}: the filesystem of fsspec does not accept credentials in a URI; "
+                "pass them to the filesystem, and that as filesystem="
+            ) from None
+        return filesystem, path
     return found
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Final, TypeVar
 
 from .location import os_error
+from .secrets import redacted_text, without_secrets
 
 Result = TypeVar("Result")
 
@@ -21,7 +22,7 @@ def insist(name: str, attempt: Callable[[], Result]) -> Result:
     """Call `attempt`, retrying transient failures, and return its result.
 
     A failure that persists raises OSError with `name` in its message, whatever exception the
-    library of the filesystem raises.
+    library of the filesystem raises. Credentials in its messages are hidden.
     """
     start = time.monotonic()
     pauses = iter(RETRY_PAUSES)
@@ -29,16 +30,25 @@ def insist(name: str, attempt: Callable[[], Result]) -> Result:
         try:
             return attempt()
         except (FileNotFoundError, PermissionError) as error:
+            cleaned = without_secrets(error)
             if error.filename is not None:
                 raise
             missing = isinstance(error, FileNotFoundError)
-            raise os_error(errno.ENOENT if missing else errno.EACCES, name) from error
-        except (IsADirectoryError, ValueError, TypeError, NotImplementedError, MemoryError):
-            raise
-        except Exception as error:
+            raise os_error(errno.ENOENT if missing else errno.EACCES, name) from cleaned
+        except (
+            IsADirectoryError,
+            ValueError,
+            TypeError,
+            NotImplementedError,
+            MemoryError,
+        ) as error:
+            if (cleaned := without_secrets(error)) is error:
+                raise
+            raise cleaned from None
+        except Exception as error:  # noqa: BLE001 - libraries raise their own
             pause = next(pauses, None)
             if pause is None or time.monotonic() - start > RETRY_WITHIN:
-                failure = OSError(f"{name}: {str(error) or repr(error)}")
+                failure = OSError(f"{name}: {redacted_text(str(error) or repr(error))}")
                 failure.errno = getattr(error, "errno", None)
-                raise failure from error
+                raise failure from without_secrets(error)
         time.sleep(pause)

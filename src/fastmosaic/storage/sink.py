@@ -14,6 +14,7 @@ import pyarrow as pa
 from .location import check_binary, is_directory, is_fsspec, kind_of, locate, os_error
 from .replace import sync
 from .retry import insist
+from .secrets import redacted
 
 WRITE_BUFFER_BYTES: Final = 1 << 20
 
@@ -120,7 +121,7 @@ def _local_sink(name: str, path: str) -> Sink:
     if os.path.isdir(target) or path.endswith(os.sep):
         raise os_error(errno.EISDIR, name)
     if not os.path.isdir(directory):
-        raise os_error(errno.ENOENT, directory)
+        raise os_error(errno.ENOENT, redacted(directory))
     if os.path.exists(target) and not os.path.isfile(target):
         return Sink(name, lambda: open(target, "wb"), publish=lambda device: device.close())
     temporary = os.path.join(directory, _temporary(base))
@@ -169,7 +170,7 @@ def _renamed_sink(name: str, filesystem: Any, path: str, is_staged: bool) -> Sin
     if not base or is_directory(filesystem, path):
         raise os_error(errno.EISDIR, name)
     if parent and not is_directory(filesystem, parent):
-        raise os_error(errno.ENOENT, parent)
+        raise os_error(errno.ENOENT, redacted(parent))
     temporary = path.removesuffix(base) + _temporary(base)
 
     def publish(file: Any) -> None:

@@ -21,6 +21,7 @@ import pyarrow as pa
 from ..threads import REMOTE_THREADS, num_threads, pool
 from .location import check_binary, info_of, is_directory, is_fsspec, kind_of, locate, os_error
 from .retry import insist
+from .secrets import without_secrets
 
 # A local read costs a few microseconds, the time to copy about 16 KiB. Merged reads stay short,
 # because cores share them and each occupies memory as long as one of its slices is used.
@@ -141,10 +142,11 @@ def _open_path(name: str, filesystem: Any, path: str, size: int | None) -> Sourc
         else:
             file = insist(name, lambda: filesystem.open_input_file(path))
     except OSError as error:
+        cleaned = without_secrets(error, path)
         if _is_directory(filesystem, path):
-            raise os_error(errno.EISDIR, name) from error
+            raise os_error(errno.EISDIR, name) from cleaned
         if isinstance(error, FileNotFoundError):
-            raise os_error(errno.ENOENT, name) from error
+            raise os_error(errno.ENOENT, name) from cleaned
         raise
     return _native_source(name, file, is_local=is_local, close=file.close)
 

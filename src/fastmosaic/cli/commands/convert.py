@@ -25,11 +25,13 @@ from ...dataset.write import write_dataset
 from ...errors import UnsupportedError, printable
 from ...query.selection import NameList
 from ...schemas.fit import stored_schema
+from ...storage.secrets import redacted
 from ..arguments import (
     Commands,
     add_columns,
     add_command,
     add_dialect,
+    add_follow_links,
     add_json,
     add_memory_limit,
     add_types,
@@ -105,6 +107,7 @@ def add(commands: Commands) -> None:
         "values are cast without loss; may be repeated",
     )
     add_dialect(parser)
+    add_follow_links(parser)
     add_writer_options(parser)
     add_json(parser)
     parser.set_defaults(run=_run)
@@ -140,6 +143,7 @@ def _run(arguments: argparse.Namespace) -> int:
                 types=dict(arguments.types),
                 dialect=dialect(arguments),
                 whole=True,
+                follow_links=arguments.follow_links,
             )
         if is_directory(arguments):
             check_apart(source, arguments)
@@ -159,7 +163,7 @@ def _run(arguments: argparse.Namespace) -> int:
             else:
                 num_files, num_bytes = 1, _write_file(rows, target, format, schema, options)
     report = _Report(
-        target=target,
+        target=redacted(target),
         source_format=source.format,
         target_format=format,
         rows=batches.num_rows,
@@ -276,7 +280,7 @@ def _write_files(
         )
     except FileExistsError as error:
         raise FileExistsError(
-            f"{arguments.target} contains files; use --overwrite to replace all of them"
+            f"{redacted(arguments.target)} contains files; use --overwrite to replace all of them"
         ) from error
     return len(report.files), report.num_bytes
 
@@ -327,5 +331,5 @@ def _naming(target: str) -> Iterator[None]:
     except OSError as error:
         is_beside = str(error.filename or "").endswith(".tmp")
         if is_beside or (error.filename is None and error.errno in _FULL):
-            error.filename = target
+            error.filename = redacted(target)
         raise

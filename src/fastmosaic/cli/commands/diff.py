@@ -12,11 +12,13 @@ from ...convert.compare import RowDifference, SchemaDifference
 from ...convert.inputs import matching, open_input
 from ...errors import printable
 from ...query.selection import NameList
+from ...storage.secrets import redacted
 from ..arguments import (
     Commands,
     add_columns,
     add_command,
     add_dialect,
+    add_follow_links,
     add_json,
     add_memory_limit,
     add_types,
@@ -55,6 +57,7 @@ def add(commands: Commands) -> None:
     )
     parser.add_argument("one", metavar="A", help="a file, directory, glob or URI")
     parser.add_argument("other", metavar="B", help="another one")
+    add_follow_links(parser)
     parser.add_argument("--schema", action="store_true", help="compare columns only, not rows")
     parser.add_argument(
         "--strict", action="store_true", help="compare exact types, nullability and metadata"
@@ -73,7 +76,13 @@ def add(commands: Commands) -> None:
 def _run(arguments: argparse.Namespace) -> int:
     console = Console(arguments)
     one, other = (
-        open_input([path], types=dict(arguments.types), dialect=dialect(arguments), whole=True)
+        open_input(
+            [path],
+            types=dict(arguments.types),
+            dialect=dialect(arguments),
+            whole=True,
+            follow_links=arguments.follow_links,
+        )
         for path in (arguments.one, arguments.other)
     )
     chosen: Sequence[str] | None = None
@@ -114,7 +123,7 @@ def _print(
             document["contents"] = rows.to_dict()
         console.document(document)
         return
-    names = (printable(arguments.one), printable(arguments.other))
+    names = (printable(redacted(arguments.one)), printable(redacted(arguments.other)))
     _print_columns(console, names, columns)
     if rows is not None:
         _print_rows(console, names, rows)

@@ -114,7 +114,7 @@ def _add(
 
 def _head(arguments: argparse.Namespace) -> int:
     console = Console(arguments)
-    source = open_input(arguments.paths)
+    source = open_input(arguments.paths, follow_links=arguments.follow_links)
     columns = source.select(arguments.columns)
     names = source.names() if columns is None else columns
     shown = names
@@ -246,7 +246,7 @@ def _is_number(type: pa.DataType) -> bool:
 
 def _cat(arguments: argparse.Namespace) -> int:
     console = Console(arguments)
-    source = open_input(arguments.paths, whole=True)
+    source = open_input(arguments.paths, whole=True, follow_links=arguments.follow_links)
     columns = source.select(arguments.columns)
     names = source.names() if columns is None else columns
     batches = source.batches(columns, arguments.where)
@@ -310,7 +310,7 @@ def _small(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 def _count(arguments: argparse.Namespace) -> int:
     console = Console(arguments)
-    source = open_input(arguments.paths)
+    source = open_input(arguments.paths, follow_links=arguments.follow_links)
     if arguments.where is None and source.num_rows is not None:
         num_rows = source.num_rows
     else:

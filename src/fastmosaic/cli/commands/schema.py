@@ -88,7 +88,7 @@ def _regex(text: str) -> str:
 
 def _run(arguments: argparse.Namespace) -> int:
     console = Console(arguments)
-    files = open_input(arguments.paths)
+    files = open_input(arguments.paths, follow_links=arguments.follow_links)
     names = files.select(arguments.columns)  # a wrong name is an error before all are listed
     entries = entries_of(files)
     answer = _Answer(console, files, len(entries), arguments)

@@ -62,7 +62,7 @@ def add(commands: Commands) -> None:
 
 def _stats(arguments: argparse.Namespace) -> int:
     console = Console(arguments)
-    files = _opened(as_given(arguments.paths))
+    files = _opened(as_given(arguments.paths), arguments.follow_links)
     keys = set(files.partitions.names)
     if arguments.columns is not None and not keys:
         chosen = matching(arguments.columns, files.columns)
@@ -118,11 +118,11 @@ def print_profiles(console: Console, profiles: Sequence[ColumnProfile], footer: 
     )
 
 
-def _opened(paths: str | list[str]) -> FileSet:
+def _opened(paths: str | list[str], follow_links: bool) -> FileSet:
     try:
-        return FileSet(paths)
+        return FileSet(paths, follow_links=follow_links)
     except CorruptFileError:
-        check_mosaic(discover(paths))
+        check_mosaic(discover(paths, follow_links=follow_links))
         raise
 
 

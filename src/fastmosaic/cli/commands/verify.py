@@ -11,6 +11,7 @@ from typing import Any, Final
 from ...dataset.discovery import Found, discover
 from ...errors import printable
 from ...file.verify import VerifyReport, verify
+from ...storage.secrets import redacted
 from ..arguments import Commands, add_command, add_json, add_paths
 from ..exit import ERROR, NO, OK, complain, message_of
 from ..files import other_format
@@ -69,7 +70,7 @@ def add(commands: Commands) -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     console = Console(arguments)
-    places = list(_places(arguments.paths))
+    places = list(_places(arguments.paths, arguments.follow_links))
     total = sum(_size(place) for place in places if isinstance(place, Found))
     results: list[_Result] = []
     with console.progress("verifying", total) as advance:
@@ -89,12 +90,12 @@ def _run(arguments: argparse.Namespace) -> int:
     return max(result.status for result in results)
 
 
-def _places(paths: Sequence[str]) -> Iterator[Found | _Result]:
+def _places(paths: Sequence[str], follow_links: bool) -> Iterator[Found | _Result]:
     """Yield every file once, or the error if a path has none."""
     seen = set()
     for path in paths:
         try:
-            for found in discover(path, partitioned=False):
+            for found in discover(path, partitioned=False, follow_links=follow_links):
                 key = os.path.abspath(found.path) if found.filesystem is None else found.path
                 if key in seen:
                     continue
@@ -102,7 +103,7 @@ def _places(paths: Sequence[str]) -> Iterator[Found | _Result]:
                 problem = other_format(found)
                 yield found if problem is None else _Result(found.name, error=problem)
         except (OSError, ValueError) as error:
-            yield _Result(path, error=message_of(error))
+            yield _Result(redacted(path), error=message_of(error))
 
 
 def _size(found: Found) -> int:

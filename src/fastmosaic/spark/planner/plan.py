@@ -139,7 +139,7 @@ class ScanPlanner:
             name=self.name,
             columns=columns,
             total_columns=len(self.schema),
-            files=len({part.found.name for part in parts}),
+            files=len({part.found.place for part in parts}),
             total_files=len(self._files.files),
             row_groups=sum(len(part.groups) for part in parts),
             total_row_groups=self._total_row_groups(),
@@ -177,7 +177,7 @@ class PlannedScan:
         digest.update(self.schema.serialize())
         for split in self.splits:
             for part in split.parts:
-                digest.update(f"{part.found.name} {part.groups}".encode())
+                digest.update(f"{part.found.place} {part.groups}".encode())
         return digest.hexdigest()
 
     def reader(self) -> PlannedReader:
@@ -198,14 +198,14 @@ def _has_no_width(type: pa.DataType) -> bool:
 
 def _first(splits: Sequence[Split], num_rows: int, files: FileSet, fits: Fits) -> list[Split]:
     """Return the row groups that contain the first `num_rows` rows of the splits."""
-    by_name: dict[str, File] = {file.name: file for file in files.files}
+    by_place: dict[tuple[str, str], File] = {file.found.place: file for file in files.files}
     kept: list[Split] = []
     left = num_rows
     for split in splits:
         parts = []
         size = rows = 0
         for part in split.parts:
-            file = by_name[part.found.name]
+            file = by_place[part.found.place]
             positions = fits.of_block(file.metadata.schema_block).positions
             groups = []
             for group in part.groups:
@@ -230,7 +230,7 @@ def _identity(files: FileSet, schema: pa.Schema) -> str:
     """Return a key that is equal for the same columns of the same files until a file changes."""
     digest = hashlib.blake2b(schema.serialize(), digest_size=16)
     for file in files.files:
-        digest.update(f"\0{file.name}\0{file.found.size}".encode())
+        digest.update(f"\0{file.found.place}\0{file.found.size}".encode())
         if file.is_local:
             status = os.stat(file.found.path)
             digest.update(f"\0{status.st_mtime_ns}\0{status.st_size}".encode())

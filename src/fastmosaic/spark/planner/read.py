@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -20,6 +20,7 @@ from ...errors import UnsupportedError
 from ...memory import MemoryLimit
 from ...query.query import Query
 from ...query.selection import NameList, selected
+from ...storage.secrets import redacted
 from ..schemas import arrow_for_spark, from_spark, to_spark
 from ..sessions import check, has_jvm
 from .jvm import Jvm, is_known
@@ -42,6 +43,7 @@ def read(
     partitioning: Partitioning = "hive",
     unify: bool = True,
     skip_corrupt: bool = False,
+    follow_links: bool = False,
     filesystem: Any = None,
     memory_limit: MemoryLimit = None,
     strict: bool = True,
@@ -70,6 +72,8 @@ def read(
         If True (default), files may have different schemas; otherwise a difference is an error.
     skip_corrupt : bool
         If True, skip files that cannot be opened, with a warning that names them. Default: False.
+    follow_links : bool
+        If True, follow links in a local directory that lead out of it. Default: they are an error.
     filesystem : pyarrow or fsspec filesystem, optional
         Filesystem of the paths. It is pickled and sent to the workers.
     memory_limit : int or str, optional
@@ -90,10 +94,15 @@ def read(
             f"{reason}, so columns are not pruned: choose the columns to load with columns=",
             stacklevel=2,
         )
-        options = {"unify": str(unify), "skip_corrupt": str(skip_corrupt), "strict": str(strict)}
+        options: dict[str, Any] = {
+            "unify": unify,
+            "skip_corrupt": skip_corrupt,
+            "strict": strict,
+            "follow_links": follow_links,
+        }
         if memory_limit is not None:
-            options["memory_limit"] = str(memory_limit)
-        return _load(spark, path, columns, schema, partitioning, filesystem, options)
+            options["memory_limit"] = memory_limit
+        return _load(spark, path, columns, schema, partitioning, options, filesystem)
     files = FileSet(
         path,
         filesystem=filesystem,
@@ -103,6 +112,7 @@ def read(
         skip_corrupt=skip_corrupt,
         memory_limit=memory_limit,
         strict=strict,
+        follow_links=follow_links,
     )
     try:
         wanted = arrow_for_spark(Query.of(files.columns, columns).schema)
@@ -140,8 +150,8 @@ def _load(
     columns: Sequence[str] | None,
     schema: pa.Schema | None,
     partitioning: Partitioning,
+    options: Mapping[str, Any],
     filesystem: Any,
-    options: dict[str, str],
 ) -> DataFrame:
     """Use `spark.read.format("mosaic")`, whose options are strings."""
     from ..source.source import MosaicDataSource
@@ -153,7 +163,8 @@ def _load(
         )
     spark.dataSource.register(MosaicDataSource)
     reader = spark.read.format("mosaic").options(
-        partitioning="none" if partitioning is None else partitioning, **options
+        partitioning="none" if partitioning is None else partitioning,
+        **{name: str(value) for name, value in options.items()},
     )
     if schema is not None:
         if columns is not None:
@@ -169,4 +180,6 @@ def _load(
 def _name(path: Any) -> str:
     if isinstance(path, list | tuple):
         return f"{_name(path[0])} and {len(path) - 1} more" if len(path) > 1 else _name(path[0])
-    return os.fspath(path) if isinstance(path, str | os.PathLike) else type(path).__name__
+    if not isinstance(path, str | os.PathLike):
+        return type(path).__name__
+    return redacted(os.fspath(path))

@@ -31,6 +31,7 @@ from ...schemas.fit import stored_schema
 from ...schemas.widen import widened
 from ...storage.listing import files_below
 from ...storage.location import locate
+from ...storage.secrets import redacted
 from ...storage.sink import Sink, open_sink
 from ...storage.staging import Direct, Staging, new_prefix, storage_of
 from .options import SaveOptions
@@ -187,7 +188,7 @@ def check_fits(path: str, output: TaskOutput) -> bool:
     keys, wanted = files.partitions.names, output.options.partition_by or []
     if keys != wanted:
         raise SchemaMismatchError(
-            f"{path} is partitioned by {', '.join(keys) or 'nothing'}, "
+            f"{redacted(path)} is partitioned by {', '.join(keys) or 'nothing'}, "
             f"but partition_by is {', '.join(wanted) or 'nothing'}"
         )
     names = set(files.columns.names()).difference(keys)
@@ -196,8 +197,8 @@ def check_fits(path: str, output: TaskOutput) -> bool:
             there = files.columns.field(one.name).type
             if widened(there, one.type) is None:
                 raise SchemaMismatchError(
-                    f"column {one.name!r} is {there} in {path} and {one.type} in the DataFrame, "
-                    "and there is no common type: cast the column before writing"
+                    f"column {one.name!r} is {there} in {redacted(path)} and {one.type} in "
+                    "the DataFrame, and there is no common type: cast the column before writing"
                 )
     return True
 

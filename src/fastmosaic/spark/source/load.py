@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyarrow import types
 
+from ...dataset.discovery import Found
 from ...dataset.fileset import FileSet
 from ...dataset.tasks import Split, share_out
 from ...query.query import Query
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def open_files(
-    source: str | list[str], options: LoadOptions, schema: pa.Schema | None = None
+    source: str | list[str] | list[Found], options: LoadOptions, schema: pa.Schema | None = None
 ) -> FileSet:
     """Open the files. A `schema` given by the user replaces their columns and types."""
     partitioning: Any = options.partitioning
@@ -32,6 +33,7 @@ def open_files(
         skip_corrupt=options.skip_corrupt,
         memory_limit=options.memory_limit,
         strict=options.strict,
+        follow_links=options.follow_links,
     )
 
 

@@ -88,6 +88,8 @@ class LoadOptions:
     memory_limit     maximum memory of a batch in a task, such as `2g`; default: half of the memory of
                      the machine
     strict           `false` reads decimals and times outside the range of their type; default `true`
+    follow_links     `true` follows links in a local directory that lead out of it; default
+                     `false`: they are an error
     max_split_bytes  approximate bytes of the loaded columns that one task reads; default 32 MiB
     pushdown         `true` lets Spark's filters skip row groups, if the session sets
                      spark.sql.python.filterPushdown.enabled. Default `false`, because Spark keeps
@@ -103,6 +105,7 @@ class LoadOptions:
     skip_corrupt: bool = False
     memory_limit: int | None = None
     strict: bool = True
+    follow_links: bool = False
     max_split_bytes: int = DEFAULT_MAX_SPLIT_BYTES
     pushdown: bool = False
     max_files_per_trigger: int | None = None
@@ -150,6 +153,7 @@ _LOAD: Final[Mapping[str, Callable[[str], Any]]] = {
     "skip_corrupt": parse_boolean,
     "memory_limit": _positive(parse_size),
     "strict": parse_boolean,
+    "follow_links": parse_boolean,
     "max_split_bytes": _positive(parse_size),
     "pushdown": parse_boolean,
     "max_files_per_trigger": _positive(parse_integer),

@@ -2,7 +2,7 @@
 
 An offset is the list of all files that were read so far. It grows with the directory, but a
 timestamp would not be enough: a commit moves files into the directory that may be older than files
-that are already there.
+that are already there. Spark saves offsets, so they contain no credentials.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from ...dataset.discovery import discover
+from ...dataset.discovery import Found, discover
+from ...storage.secrets import redacted
 from .load import open_files, plan_load
 from .options import LoadOptions
 
@@ -57,7 +58,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         new = sorted(set(end[FILES]).difference(start[FILES]))
         if not new:
             return []
-        files = open_files(new, self._options, self._schema)
+        files = open_files(self._openable(new), self._options, self._schema)
         reader, splits = plan_load(files, self._options)
         return [InputPartition((reader, split)) for split in splits]
 
@@ -65,9 +66,18 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         reader, split = partition.value
         return reader.read(split)
 
+    def _openable(self, names: list[str]) -> list[str] | list[Found]:
+        """Return files that can be opened: names do not contain the credentials of the source."""
+        if redacted(self._source) == self._source:
+            return names
+        present = {one.name: one for one in self._discover()}
+        return [present[name] for name in names]
+
     def _present(self) -> list[str]:
         try:
-            found = discover(self._source)
+            return sorted(one.name for one in self._discover())
         except FileNotFoundError:
             return []
-        return sorted(one.name for one in found)
+
+    def _discover(self) -> list[Found]:
+        return discover(self._source, follow_links=self._options.follow_links)
