@@ -651,7 +651,7 @@ def test_the_temporary_file_is_hidden_and_beside(tmp_path):
     sink = open_sink(tmp_path / "out")
     (name,) = names(tmp_path)
     assert name.startswith(".out.")
-    assert name.endswith(".tmp")
+    assert name.endswith(".fastmosaic-locked")
     sink.abandon()
 
 

@@ -23,6 +23,7 @@ from ..memory import default_limited
 from ..version import __version__
 from .arguments import CommandParser, Commands
 from .commands import (
+    clean,
     completion,
     convert,
     diff,
@@ -42,10 +43,10 @@ _GROUPS: Final = {
     "internals of Mosaic files": (
         *("meta", "footer", "buckets", "pages", "dictionary", "column-size", "verify"),
     ),
-    "other": ("spark", "completion"),
+    "other": ("spark", "clean", "completion"),
 }
 _MODULES: Final = (
-    *(schema, rows, stats, diff, convert, structure, pages, verify, spark, completion),
+    *(schema, rows, stats, diff, convert, structure, pages, verify, spark, clean, completion),
 )
 
 

@@ -21,6 +21,7 @@ Options: TypeAlias = "argparse._ActionsContainer"  # a parser, or a group of its
 
 _HELP_WIDTH: Final = 79
 _MAX_COMPLETIONS: Final = 300
+_DURATIONS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _DECIMAL: Final = re.compile(r"decimal(?:128)?\((\d+),\s*(-?\d+)\)")
 _ZONED: Final = re.compile(r"timestamp\[(s|ms|us|ns),\s*(?:tz=)?([^\]]+)\]")
 _TYPES: Final = (
@@ -207,6 +208,18 @@ def size(text: str) -> int:
         value = 0
     if value < 1:
         raise argparse.ArgumentTypeError(f"invalid size {text!r} (expected e.g. 1000000 or 64m)")
+    return value
+
+
+def duration(text: str) -> float:
+    """Parse a time with the unit s, m, h or d: 12h. The result is in seconds."""
+    unit = _DURATIONS.get(text[-1:], 0)
+    try:
+        value = float(text[:-1]) * unit if unit else float(text)
+    except ValueError:
+        value = -1
+    if (not unit and value != 0) or not 0 <= value < float("inf"):
+        raise argparse.ArgumentTypeError(f"invalid age {text!r} (expected e.g. 90m, 12h or 7d)")
     return value
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import stat
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, NamedTuple
@@ -14,6 +13,7 @@ import pyarrow as pa
 
 from ..dataset.discovery import Found, discover
 from ..errors import CorruptFileError, MosaicError
+from ..storage.debris import spool as open_spool
 from ..storage.location import as_arrow
 from . import read as formats
 
@@ -72,7 +72,7 @@ def _spooled(path: str) -> tuple[Any, list[Found]]:
     is_standard = path == STANDARD
     # The suffix may tell the format and the compression.
     suffix = "" if is_standard else f"-{os.path.basename(path)}"
-    spool = tempfile.NamedTemporaryFile(prefix="fastmosaic-", suffix=suffix)  # noqa: SIM115
+    spool = open_spool(suffix)
     with open(0 if is_standard else path, "rb", closefd=not is_standard) as pipe:
         shutil.copyfileobj(pipe, spool, _SPOOL_BYTES)
     spool.flush()

@@ -18,6 +18,7 @@ from fnmatch import fnmatchcase
 from typing import Any, Final, TypeVar
 
 from ..query.selection import GLOB
+from ..storage.debris import is_debris_name
 from ..storage.listing import Entry, entries_below, is_below, join, look, unquoted
 from ..storage.location import URI, is_hidden, is_open_file, is_web, locate, os_error
 from ..storage.retry import insist
@@ -239,7 +240,8 @@ def _entries(
 
     def enters(relative: str) -> bool:
         nonlocal others
-        if _takes(pattern, relative.split("/"), is_directory=True):
+        names = relative.split("/")
+        if not is_debris_name(names[-1]) and _takes(pattern, names, is_directory=True):
             return True
         others = True
         return False
@@ -253,7 +255,8 @@ def _entries(
             )
 
     for entry in entries_below(filesystem, base, enters, follow):
-        if not _takes(pattern, entry.relative.split("/")):
+        names = entry.relative.split("/")
+        if any(map(is_debris_name, names)) or not _takes(pattern, names):
             others = True
             continue
         if not entry.is_file:

@@ -1,9 +1,10 @@
 """Paths and URIs: read byte ranges, write whole files.
 
+debris          What writers that were killed have left behind, and its removal
 fsspec_handler  Filesystems of fsspec as filesystems of pyarrow
 listing         Directory listings: the files below a directory, on any filesystem
 location        Paths, URIs and filesystems of pyarrow or fsspec
-replace         Local directories: replace one in a single step, make, remove and sync them
+replace         Local files and directories: replace one in a single step, make, remove and sync them
 retry           Retries for transient failures of remote storage
 secrets         Credentials in URIs, which never appear in names, messages and tracebacks
 sink            Output files, which appear under their name when they are complete

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from datetime import datetime
+from typing import Any, Final
 
 from pyarrow.fs import FileInfo, FileSelector, FileType, FSSpecHandler
 
 from .location import info_of
+
+# Where filesystems of fsspec tell when a file was written.
+_MODIFIED: Final = ("mtime", "LastModified", "last_modified", "updated", "created")
 
 
 class Handler(FSSpecHandler):
@@ -61,4 +65,7 @@ def lists_at_once(filesystem: Any) -> bool:
 def _file_info(path: str, info: Any) -> FileInfo:
     if info.get("type") == "directory":
         return FileInfo(path, FileType.Directory)
-    return FileInfo(path, FileType.File, size=info.get("size"))
+    modified = next((info[key] for key in _MODIFIED if info.get(key)), None)
+    if not isinstance(modified, datetime | float):
+        modified = None
+    return FileInfo(path, FileType.File, size=info.get("size"), mtime=modified)

@@ -1,9 +1,10 @@
-"""Local directories: replace one in a single step, make, remove and sync them."""
+"""Local files and directories: replace one in a single step, make, remove and sync them."""
 
 from __future__ import annotations
 
 import errno
 import os
+import stat
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final
@@ -12,7 +13,54 @@ from .location import os_error
 
 _NOT_EXCHANGEABLE: Final = frozenset({errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP})
 _RENAME_EXCHANGE: Final = 2  # from linux/fs.h
+# Not those that the system computes from the content.
+_KEPT_ATTRIBUTES: Final = ("user.", "system.posix_acl_", "security.selinux")
 _AT_FDCWD: Final = -100  # from fcntl.h
+
+
+def resolved(path: str, name: str) -> str:
+    """Return the path that a link leads to, whether it exists or not, or else the path itself."""
+    real = os.path.realpath(path)
+    if os.path.islink(real):
+        raise os_error(errno.ELOOP, name)
+    return real
+
+
+def keep_status(old: str, new: int | str) -> None:
+    """Give `new`, which will replace `old`, its owner, group, permissions and attributes.
+
+    `new` is a path, or a descriptor of an open file. An owner or a group that this process may not
+    set stays its own; then permissions that were meant for the other one are not given to it.
+    Attributes include access control lists.
+    """
+    before = os.stat(old)
+    mode = stat.S_IMODE(before.st_mode)
+    if not (_owned(new, -1, before.st_gid) or os.stat(new).st_gid == before.st_gid):
+        others = mode & stat.S_IRWXO
+        mode = mode & ~(stat.S_IRWXG | stat.S_ISGID) | (mode & stat.S_IRWXG & others << 3)
+    if not (_owned(new, before.st_uid, -1) or os.stat(new).st_uid == before.st_uid):
+        mode &= ~stat.S_ISUID
+    _copy_attributes(old, new)
+    with suppress(OSError):  # some filesystems have no permissions
+        os.chmod(new, mode)  # at last, because a new owner resets some of the bits
+
+
+def _owned(new: int | str, user: int, group: int) -> bool:
+    try:
+        os.chown(new, user, group)
+    except OSError:
+        return False
+    return True
+
+
+def _copy_attributes(old: str, new: int | str) -> None:
+    if not hasattr(os, "listxattr"):  # only Linux has them
+        return
+    with suppress(OSError):  # the filesystem has none
+        for name in os.listxattr(old):
+            if name.startswith(_KEPT_ATTRIBUTES):
+                with suppress(OSError):  # it may be for other users to set
+                    os.setxattr(new, name, os.getxattr(old, name))
 
 
 def is_replaceable(path: str, existing: str) -> bool:

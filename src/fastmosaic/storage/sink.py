@@ -11,8 +11,9 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from .debris import is_lockable, keeps, spool, sweep, temporary_name
 from .location import check_binary, is_directory, is_fsspec, kind_of, locate, os_error
-from .replace import sync
+from .replace import keep_status, resolved, sync
 from .retry import insist
 from .secrets import redacted
 
@@ -116,7 +117,7 @@ def open_sink(where: Any, filesystem: Any = None, *, is_staged: bool = False) ->
 
 
 def _local_sink(name: str, path: str) -> Sink:
-    target = os.path.realpath(path)  # a link stays a link
+    target = resolved(path, name)  # a link stays a link
     directory, base = os.path.split(target)
     if os.path.isdir(target) or path.endswith(os.sep):
         raise os_error(errno.EISDIR, name)
@@ -124,18 +125,35 @@ def _local_sink(name: str, path: str) -> Sink:
         raise os_error(errno.ENOENT, redacted(directory))
     if os.path.exists(target) and not os.path.isfile(target):
         return Sink(name, lambda: open(target, "wb"), publish=lambda device: device.close())
-    temporary = os.path.join(directory, _temporary(base))
+    sweep(None, directory)
+    is_locked = is_lockable(directory)
+    temporary = os.path.join(directory, temporary_name(base, is_locked=is_locked))
+
+    def opener(file: str, flags: int) -> int:
+        # Nobody may read the new file who may not read the old one.
+        return os.open(file, flags, 0o600 if os.path.exists(target) else 0o666)
+
+    def open_file() -> Any:
+        while True:
+            file = open(temporary, "xb", buffering=WRITE_BUFFER_BYTES, opener=opener)  # noqa: SIM115
+            if not is_locked or keeps(temporary, file.fileno()):
+                return file
+            file.close()
 
     def publish(file: Any) -> None:
         file.flush()
+        with suppress(FileNotFoundError):
+            keep_status(target, file.fileno())
         os.fsync(file.fileno())
+        if not is_locked:
+            file.close()
+        os.replace(temporary, target)  # before the lock is released
         file.close()
-        os.replace(temporary, target)
         sync(directory)
 
     return Sink(
         name,
-        lambda: open(temporary, "xb", buffering=WRITE_BUFFER_BYTES),
+        open_file,
         publish=publish,
         discard=lambda: os.unlink(temporary),
     )
@@ -171,7 +189,8 @@ def _renamed_sink(name: str, filesystem: Any, path: str, is_staged: bool) -> Sin
         raise os_error(errno.EISDIR, name)
     if parent and not is_directory(filesystem, parent):
         raise os_error(errno.ENOENT, redacted(parent))
-    temporary = path.removesuffix(base) + _temporary(base)
+    sweep(filesystem, parent)
+    temporary = path.removesuffix(base) + temporary_name(base, is_locked=False)
 
     def publish(file: Any) -> None:
         file.close()
@@ -186,15 +205,13 @@ def _renamed_sink(name: str, filesystem: Any, path: str, is_staged: bool) -> Sin
 
 
 def _uploaded_sink(name: str, upload: Callable[[str], object]) -> Sink:
-    import tempfile  # imported on use, because it takes long
-
-    def publish(spool: Any) -> None:
-        spool.flush()
-        insist(name, lambda: upload(spool.name))
-        spool.close()
+    def publish(file: Any) -> None:
+        file.flush()
+        insist(name, lambda: upload(file.name))
+        file.close()
 
     # pyarrow and fsspec cannot undo an upload that has begun, so it begins in `commit`.
-    return Sink(name, lambda: tempfile.NamedTemporaryFile(prefix="fastmosaic-"), publish=publish)
+    return Sink(name, spool, publish=publish)
 
 
 def _upload(spool: str, filesystem: Any, path: str) -> None:
@@ -217,7 +234,3 @@ def _undo(opened: list[Any], discard: Callable[[], object]) -> None:
     for step in (*(file.close for file in opened), discard):
         with suppress(OSError):
             step()
-
-
-def _temporary(name: str) -> str:
-    return f".{name[:50]}.{os.urandom(8).hex()}.tmp"

@@ -7,22 +7,32 @@ import os
 import re
 import stat
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
 
 from ..threads import REMOTE_THREADS, map_in_order
+from .debris import (
+    Lock,
+    is_lockable,
+    new_identity,
+    staging_name,
+    staging_path_beside,
+    sweep,
+)
 from .listing import entries_below, files_below
 from .location import as_arrow, is_fsspec, is_hidden, kind_of, locate, os_error
 from .replace import (
     exchange,
     is_replaceable,
     keep_only,
+    keep_status,
     make_directories,
     remove_empty,
     remove_tree,
+    resolved,
     sync,
 )
 from .sink import OBJECT_STORES, Sink, open_sink
@@ -65,6 +75,7 @@ class Staging:
     prefix: str  # of the names of new files, see `new_prefix`
     suffix: str = SUFFIX  # of the files that may be overwritten
     resumable: bool = False  # whether another process may continue with the files below `root`
+    lock: Lock = field(default_factory=Lock, repr=False, compare=False)  # of `root`
 
     @classmethod
     def begin(
@@ -75,6 +86,7 @@ class Staging:
         *,
         suffix: str = SUFFIX,
         identity: str | None = None,
+        is_shared: bool = False,
     ) -> Staging:
         """Begin to write files into `base_dir`, which need not exist.
 
@@ -83,7 +95,8 @@ class Staging:
         `suffix`. Names that begin with "." or "_" are ignored.
 
         Files that an earlier process wrote with the same `identity`, without ending its staging,
-        are still below `root`.
+        are still below `root`. Otherwise the staging belongs to this process, and is debris when
+        the process ends, unless it `is_shared` with others.
         """
         check_existing(existing)
         found = locate(base_dir, filesystem)
@@ -93,38 +106,49 @@ class Staging:
                 f"not an object of type {type(base_dir).__name__}"
             )
         name, place, path = found
-        path = os.path.realpath(path) if place is None else path.rstrip("/")
+        path = resolved(path, name) if place is None else path.rstrip("/")
         storage = storage_of(place)
         kind = storage.get_file_info(path).type.name
         if kind == "File":
             raise os_error(errno.ENOTDIR, name)
         resumable = identity is not None
         if identity is not None:
-            _take_back(storage, path, f"{path}/_staging-{identity}")
+            _take_back(storage, path, f"{path}/{staging_name(identity)}")
         present: list[str] | None = None if kind == "Directory" else []
         if existing != "append" and present is None:
             present = _visible_below(place, path)
             _check(name, existing, present, suffix)
-        identity = identity or uuid.uuid4().hex
-        root = inside = f"{path}/_staging-{identity}"
+        lock = Lock()
         replaces = False
         made: tuple[str, ...]
         if place is not None:
+            identity = identity or new_identity(is_locked=False)
+            root = f"{path}/{staging_name(identity)}"
             made = (path,) if kind == "NotFound" else ()
+            if kind != "NotFound":
+                sweep(place, path, keep=root)
         else:
-            beside = _beside(path, identity)
+            parent = os.path.dirname(path)
             if is_replaceable(path, existing):
-                made = make_directories(os.path.dirname(path))
-                replaces = _makes_directory(beside, resumable)
-            if replaces:
-                root = beside
-            else:
+                made = make_directories(parent)
+                if beside := _made(staging_path_beside, path, parent, identity, is_shared):
+                    replaces = True
+                    root, lock = beside
+                    if kind == "Directory":
+                        keep_status(path, root)
+                        os.chmod(root, stat.S_IMODE(os.stat(root).st_mode) | stat.S_IRWXU)
+            if not replaces:
                 made = make_directories(path)
-                os.makedirs(inside, exist_ok=resumable)
+                inside = _made(_inside, path, path, identity, is_shared)
+                if inside is None:
+                    raise os_error(errno.EACCES, name)
+                root, lock = inside
         prefix = prefix_of(files_below(place, root)) if resumable else None
         if prefix is None:
             prefix = new_prefix(_visible_below(place, path) if present is None else present)
-        return cls(name, path, place, root, existing, replaces, made, prefix, suffix, resumable)
+        return cls(
+            name, path, place, root, existing, replaces, made, prefix, suffix, resumable, lock
+        )
 
     def path(self, file: str) -> str:
         """Return the path to write `file` to, a path relative to the directory.
@@ -186,6 +210,7 @@ class Staging:
                     storage.delete_dir(directory)
 
     def _remove_root(self) -> None:
+        self.lock.release()
         if self.filesystem is None:
             with suppress(OSError):
                 # Otherwise a process that is still writing could add files meanwhile.
@@ -213,8 +238,7 @@ class Staging:
         keep_only(root, files)
         old = None
         try:
-            if os.path.isdir(self.base_dir):
-                os.chmod(root, stat.S_IMODE(os.stat(self.base_dir).st_mode))
+            _keep_statuses(self.base_dir, root)
             if self.existing == "overwrite" and os.path.isdir(self.base_dir):
                 _check(
                     self.name,
@@ -291,18 +315,25 @@ class Staging:
 
     def _remove(self, old: Sequence[str], files: Sequence[str]) -> None:
         """Remove the old files, and directories that contain none of `files`."""
-        storage = storage_of(self.filesystem)
         kept = {directory for file in files for directory in _directories(file)}
         empty: set[str] = set()
+        if self.filesystem is None:  # links are removed, not what they lead to
+            import shutil  # it imports all of Python's compressors
+
+            delete_file: Callable[[str], object] = os.unlink
+            delete_directory: Callable[[str], object] = shutil.rmtree
+        else:
+            storage = storage_of(self.filesystem)
+            delete_file, delete_directory = storage.delete_file, storage.delete_dir
         try:
             for file in old:
                 unused = [name for name in _directories(file) if name not in kept]
                 if unused:
                     empty.add(unused[0])
                 else:
-                    storage.delete_file(f"{self.base_dir}/{file}")
+                    delete_file(f"{self.base_dir}/{file}")
             for directory in sorted(empty):
-                storage.delete_dir(f"{self.base_dir}/{directory}")
+                delete_directory(f"{self.base_dir}/{directory}")
         except OSError as error:
             error.add_note(
                 f"{self.name} contains all new files, but some old ones could not be removed"
@@ -330,9 +361,14 @@ class Direct(Staging):
 
     @classmethod
     def begin(  # type: ignore[override]
-        cls, base_dir: Any, filesystem: Any = None, existing: str = "error"
+        cls,
+        base_dir: Any,
+        filesystem: Any = None,
+        existing: str = "error",
+        *,
+        is_shared: bool = True,
     ) -> Direct:
-        begun = Staging.begin(base_dir, filesystem, existing)
+        begun = Staging.begin(base_dir, filesystem, existing, is_shared=is_shared)
         begun._remove_root()
         name, path, place = begun.name, begun.base_dir, begun.filesystem
         made = begun.made
@@ -413,20 +449,46 @@ def _base(file: str) -> str:
     return file.rpartition("/")[2]
 
 
-def _beside(path: str, identity: str) -> str:
-    parent, base = os.path.split(path)
-    return os.path.join(parent, f".{base[:50]}.{identity}")
+def _inside(path: str, identity: str) -> str:
+    return f"{path}/{staging_name(identity)}"
 
 
-def _makes_directory(path: str, resumable: bool) -> bool:
-    """Make a directory; return False if that is not permitted."""
-    try:
-        os.makedirs(path, exist_ok=resumable)
-    except OSError as error:
-        if error.errno not in {errno.EACCES, errno.EPERM, errno.EROFS}:
-            raise
-        return False
-    return True
+def _made(
+    place: Callable[[str, str], str], path: str, parent: str, identity: str | None, is_shared: bool
+) -> tuple[str, Lock] | None:
+    """Make the staging directory `place(path, identity)` and lock it if it is not shared.
+
+    Debris in `parent` is removed. Returns None if it is not permitted to make a directory there.
+    """
+    is_locked = identity is None and not is_shared and is_lockable(parent)
+    sweep(None, parent, keep="" if identity is None else place(path, identity))
+    while True:
+        root = place(path, identity or new_identity(is_locked=is_locked))
+        try:
+            os.makedirs(root, exist_ok=identity is not None)
+        except OSError as error:
+            if error.errno not in {errno.EACCES, errno.EPERM, errno.EROFS}:
+                raise
+            return None
+        if not is_locked:
+            with suppress(OSError):  # it belongs to another user
+                os.utime(root)  # a resumed job is not old
+            return root, Lock()
+        with suppress(FileNotFoundError):  # another writer took it for debris, before the lock
+            if lock := Lock.of(root):
+                return root, lock
+
+
+def _keep_statuses(old: str, new: str) -> None:
+    """Keep owners and permissions of a directory, and of those in it that exist before and after."""
+    if not os.path.isdir(old):
+        return
+    for folder, folders, _ in os.walk(new, topdown=False):
+        for name in folders:
+            before = os.path.join(old, os.path.relpath(folder, new), name)
+            if os.path.isdir(before) and not os.path.islink(before):
+                keep_status(before, os.path.join(folder, name))
+    keep_status(old, new)
 
 
 def is_visible(file: str) -> bool:

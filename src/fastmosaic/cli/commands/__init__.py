@@ -1,5 +1,6 @@
 """One module per command or family of commands.
 
+clean        clean: remove what writers that were killed have left behind
 completion   completion: print the script that lets a shell complete words
 convert      convert: convert files between formats
 diff         diff: compare two tables

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import errno
+import os
 import signal
 import sys
 import time
@@ -25,6 +26,7 @@ from ...dataset.write import write_dataset
 from ...errors import UnsupportedError, printable
 from ...query.selection import NameList
 from ...schemas.fit import stored_schema
+from ...storage.debris import is_debris_name
 from ...storage.secrets import redacted
 from ..arguments import (
     Commands,
@@ -329,7 +331,7 @@ def _naming(target: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        is_beside = str(error.filename or "").endswith(".tmp")
+        is_beside = is_debris_name(os.path.basename(str(error.filename or "")))
         if is_beside or (error.filename is None and error.errno in _FULL):
             error.filename = redacted(target)
         raise

@@ -14,6 +14,7 @@ from ...convert.write import check_options
 from ...dataset.files import File
 from ...dataset.fileset import FileSet
 from ...errors import UnsupportedError
+from ...storage.replace import keep_status
 from ...storage.staging import Staging
 from .convert import DEFAULT_TARGET_BYTES
 from .records import identity, list_files
@@ -72,6 +73,13 @@ def compact(
         raise FileNotFoundError(f"{path} does not exist: pass a local directory")
     base = os.path.realpath(path)
     files = FileSet(base)
+    for file in files.files:
+        if os.path.realpath(file.found.path) != file.found.path:
+            raise UnsupportedError(
+                "compact does not replace links, and the file is one or is in a linked directory; "
+                "move the link to a name that begins with _ or .",
+                file=file.name,
+            )
     listed = list_files([file.found for file in files.files])
     directories: dict[str, list[File]] = {}
     for file in files.files:
@@ -126,6 +134,9 @@ def compact(
     try:
         _check_rows(rewritten, sum(rows for _, rows, _ in written))
         others = list(_keep(staging, old))
+        for number, result in results.items():
+            for path, *_ in result["files"]:
+                keep_status(items[number].parts[0].found.path, f"{staging.root}/{path}")
     except BaseException:
         staging.abandon()
         raise
@@ -183,16 +194,24 @@ def _keep(staging: Staging, old: set[str]) -> Iterable[str]:
     missing = {path for path in old if not os.path.exists(path)}
     if missing:
         raise FileNotFoundError(f"{min(missing)} was deleted while it was being rewritten")
-    for directory, _, names in os.walk(staging.base_dir):
-        for name in names:
+    for directory, folders, names in os.walk(staging.base_dir):
+        linked = [name for name in folders if os.path.islink(os.path.join(directory, name))]
+        for name in (*names, *linked):
             path = os.path.join(directory, name)
             file = os.path.relpath(path, staging.base_dir)
             if path not in old:
                 target = staging.path(file)
-                if os.path.exists(target):  # a run was killed at this point
+                if os.path.lexists(target):  # a run was killed at this point
                     os.unlink(target)
-                try:
-                    os.link(path, target)
-                except OSError:
-                    shutil.copy2(path, target)
+                if os.path.islink(path):
+                    os.symlink(os.readlink(path), target)
+                else:
+                    _link(path, target)
                 yield file
+
+
+def _link(path: str, target: str) -> None:
+    try:
+        os.link(path, target)
+    except OSError:
+        shutil.copy2(path, target)

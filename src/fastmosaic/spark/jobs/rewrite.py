@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,6 +15,7 @@ from ...convert import read as formats
 from ...convert.write import Target, open_target
 from ...dataset.discovery import Found
 from ...schemas.fit import Fits
+from ...storage.debris import stagings_of
 from ...storage.location import as_arrow
 from ...storage.staging import Staging
 from .records import Records, Result
@@ -248,11 +248,6 @@ def finished(
 
 def clear_stale(staging: Staging, verb: str) -> None:
     """Remove staging directories that runs with other arguments or files have left behind."""
-    if staging.filesystem is not None:
-        return
-    parent, base = os.path.split(staging.base_dir)
-    places = ((parent, f".{base[:50]}.{verb}-"), (staging.base_dir, f"_staging-{verb}-"))
-    for place, start in places:
-        for name in os.listdir(place):
-            if name.startswith(start):
-                shutil.rmtree(os.path.join(place, name), ignore_errors=True)
+    if staging.filesystem is None:
+        for path in stagings_of(staging.base_dir, verb):
+            shutil.rmtree(path, ignore_errors=True)

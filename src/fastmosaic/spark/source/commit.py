@@ -29,6 +29,7 @@ from ...dataset.write import DatasetWriter
 from ...errors import SchemaMismatchError, UnsupportedError
 from ...schemas.fit import stored_schema
 from ...schemas.widen import widened
+from ...storage.debris import staging_name
 from ...storage.listing import files_below
 from ...storage.location import locate
 from ...storage.secrets import redacted
@@ -155,7 +156,9 @@ class WriteJob:
             found = check_fits(path, output)
         place = Staging if output.options.staging else Direct
         try:
-            staging = place.begin(path, None, "error" if existing == "ignore" else existing)
+            staging = place.begin(
+                path, None, "error" if existing == "ignore" else existing, is_shared=True
+            )
         except FileExistsError:
             if existing != "ignore":
                 raise
@@ -270,5 +273,5 @@ class StreamWriteJob:
         name, filesystem, path = found
         path = os.path.realpath(path) if filesystem is None else path.rstrip("/")
         existing = "overwrite" if self.overwrites else "append"
-        root = f"{path}/_staging-{query}"
+        root = f"{path}/{staging_name(query)}"
         return Staging(name, path, filesystem, root, existing, False, (), new_prefix())
