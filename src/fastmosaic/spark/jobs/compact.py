@@ -135,8 +135,8 @@ def compact(
         _check_rows(rewritten, sum(rows for _, rows, _ in written))
         others = list(_keep(staging, old))
         for number, result in results.items():
-            for path, *_ in result["files"]:
-                keep_status(items[number].parts[0].found.path, f"{staging.root}/{path}")
+            for written_path, *_ in result["files"]:
+                keep_status(items[number].parts[0].found.path, f"{staging.root}/{written_path}")
     except BaseException:
         staging.abandon()
         raise
