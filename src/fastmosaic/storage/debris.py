@@ -369,7 +369,7 @@ def _local_debris(folder: str, item: os.DirEntry[str]) -> Debris | None:
                 is_alive = _is_alive(path, folder, is_locked=found[1] == "locked")
                 return Debris(path, _FILE, status.st_size, status.st_mtime, is_alive)
             if found := _MARK.fullmatch(item.name):
-                own = _own_files(None, folder, found[1])
+                own = _own_files(folder, found[1])
                 statuses = [os.stat(one) for one in own]
                 return Debris(
                     path,
@@ -424,10 +424,11 @@ def _below(directory: str) -> Iterator[str]:
             yield os.path.join(folder, name)
 
 
-def _own_files(filesystem: Any, folder: str, prefix: str) -> list[str]:
-    """Return the files of a write, which have its prefix in their names."""
-    below = files_below(filesystem, folder)
-    return [join(folder, file) for file in below if prefix in file.rpartition("/")[2]]
+def _own_files(folder: str, prefix: str) -> list[str]:
+    """Return the files of a write, which have its prefix in their names, without its mark."""
+    below = files_below(None, folder)
+    own = [file for file in below if prefix in file.rpartition("/")[2]]
+    return [join(folder, file) for file in own if file != f"_{prefix}"]
 
 
 def _remote(filesystem: Any, directory: str, recursive: bool) -> Iterator[Debris]:
@@ -444,13 +445,13 @@ def _remote(filesystem: Any, directory: str, recursive: bool) -> Iterator[Debris
     infos = listed(recursive)
     if not recursive and any(_is_known(info.base_name) for info in infos):
         infos = listed(True)
-    start = len(directory.rstrip("/")) + 1
+    base = f"{directory.rstrip('/')}/"
     stagings: dict[str, list[Any]] = {}
     for info in infos:
-        names = info.path[start:].rstrip("/").split("/")
+        names = info.path.removeprefix(base).rstrip("/").split("/")
         depth = next((at for at, name in enumerate(names) if _identity(name, None)), None)
         if depth is not None and (depth < len(names) - 1 or info.type == FileType.Directory):
-            stagings.setdefault(directory[:start] + "/".join(names[: depth + 1]), []).append(info)
+            stagings.setdefault(base + "/".join(names[: depth + 1]), []).append(info)
         elif info.type == FileType.File and _TEMPORARY.fullmatch(names[-1]):
             yield Debris(info.path, _FILE, info.size or 0, _newest([info]), None)
         elif info.type == FileType.File and (found := _MARK.fullmatch(names[-1])):
