@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import signal
+import stat
 import subprocess
 import sys
 from decimal import Decimal
@@ -596,6 +597,31 @@ def test_compact(spark, tmp_path):
     again = compact(spark, tmp_path / "data", target_bytes=150_000)
     assert (again.files_in, again.files_kept) == (0, len(files))
     assert visible(tmp_path / "data") == files
+
+
+def test_compact_keeps_permissions_and_links(spark, tmp_path):
+    expected = small_files(tmp_path / "data")
+    base, part = tmp_path / "data", tmp_path / "data" / "key=1"
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "precious").touch()
+    (base / "_link").symlink_to(tmp_path / "outside")
+    (part / "_file").symlink_to("../_SUCCESS")
+    for path in base.rglob("*.mosaic"):
+        path.chmod(0o604)
+    base.chmod(0o2750)
+    part.chmod(0o711)
+    assert compact(spark, base, target_bytes=150_000).files_out
+    assert rows_of(base).equals(expected)
+    assert {stat.S_IMODE(path.stat().st_mode) for path in base.rglob("*.mosaic")} == {0o604}
+    assert [stat.S_IMODE(path.stat().st_mode) for path in (base, part)] == [0o2750, 0o711]
+    assert os.readlink(base / "_link") == str(tmp_path / "outside")
+    assert os.readlink(part / "_file") == "../_SUCCESS"
+    assert os.listdir(tmp_path / "outside") == ["precious"]
+    (base / "key=9").symlink_to("key=1")  # it is read, but cannot be rewritten
+    before = visible(base)
+    with pytest.raises(fm.UnsupportedError, match="compact does not replace links"):
+        compact(spark, base, target_bytes=150_000)
+    assert visible(base) == before
 
 
 def test_compact_leaves_all_as_it_is_when_a_file_is_damaged(spark, tmp_path):

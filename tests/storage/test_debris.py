@@ -514,16 +514,16 @@ def test_long_names_and_odd_ones(tmp_path):
 
 
 def test_a_large_directory_is_not_listed_for_every_file(tmp_path, monkeypatch):
-    for number in range(3000):
+    for number in range(300):
         (tmp_path / f"{number}").touch()
     listed = []
-    scandir = os.scandir
+    listdir = os.listdir
 
     def counting(path):
         listed.append(path)
-        return scandir(path)
+        return listdir(path)
 
-    monkeypatch.setattr(os, "scandir", counting)
+    monkeypatch.setattr(os, "listdir", counting)
     for _ in range(8):
         open_sink(tmp_path / "a.mosaic").commit()
     assert listed == [str(tmp_path)] * 2

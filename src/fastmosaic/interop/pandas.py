@@ -66,6 +66,7 @@ def read_pandas(
     filters: Any = None,
     partitioning: Partitioning = "hive",
     unify: bool = True,
+    follow_links: bool = False,
     filesystem: object = None,
     use_threads: bool = True,
     types_mapper: Callable[[pa.DataType], Any] | None = None,
@@ -88,6 +89,8 @@ def read_pandas(
         Read directories called `key=value` as columns.
     unify : bool, default True
         Accept files with different schemas and read their union.
+    follow_links : bool, default False
+        Follow links in a local directory that lead out of it. By default they are an error.
     filesystem : pyarrow or fsspec filesystem, optional
         The filesystem of the path `source`.
     use_threads : bool, default True
@@ -116,7 +119,8 @@ def read_pandas(
     """
     _import_pandas()
     opening = {"filesystem": filesystem, "memory_limit": memory_limit, "strict": strict}
-    rows = _open(source, partitioning, unify, opening)
+    of_many = {"partitioning": partitioning, "unify": unify, "follow_links": follow_links}
+    rows = _open(source, opening, of_many)
     name = str(source) if isinstance(source, str | os.PathLike) else None
     try:
         with located(file=name, part="pandas metadata"):
@@ -360,12 +364,12 @@ def _decode_types(metadata: dict[bytes, bytes], names: Iterable[str]) -> dict[st
 
 
 def _open(
-    source: Any, partitioning: Partitioning, unify: bool, opening: dict[str, Any]
+    source: Any, opening: dict[str, Any], of_many: dict[str, Any]
 ) -> MosaicFile | FileSet:
     if not is_many(source, opening["filesystem"]):
         with suppress(IsADirectoryError):
             return MosaicFile(source, **opening)
-    return FileSet(source, partitioning=partitioning, unify=unify, **opening)
+    return FileSet(source, **of_many, **opening)
 
 
 def _metadata(rows: MosaicFile | FileSet) -> dict[bytes, bytes]:

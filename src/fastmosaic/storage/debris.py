@@ -21,7 +21,6 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, Final
 
 from .listing import files_below, join
@@ -43,7 +42,7 @@ _LOCKABLE: Final = frozenset(
 )
 _MAX_BASE: Final = 40  # characters of a name that a temporary name contains
 # A directory with this many entries is listed for every second file that is written to it.
-_ENTRIES_PER_SKIP: Final = 1000
+_ENTRIES_PER_SKIP: Final = 100
 
 _STARTS: Final = (".", "_", "fastmosaic-")
 _LOCKED: Final = "write-"  # begins the identity of a staging that is locked
@@ -166,14 +165,20 @@ def is_lockable(directory: str) -> bool:
     if fcntl is None:
         return False
     try:
-        return _is_lockable(os.stat(directory).st_dev, os.path.realpath(directory))
+        device = os.stat(directory).st_dev
+        if device not in _lockable_devices:
+            _lockable_devices[device] = _filesystem_of(directory) in _LOCKABLE
+        return _lockable_devices[device]
     except OSError:
         return False
 
 
-@lru_cache(maxsize=64)
-def _is_lockable(device: int, directory: str) -> bool:
-    del device  # something else may be mounted there later
+_lockable_devices: dict[int, bool] = {}
+
+
+def _filesystem_of(directory: str) -> str:
+    """Return the type of the filesystem that is mounted at a directory or above it."""
+    directory = os.path.realpath(directory)
     best, kind = "", ""
     with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as lines:
         for line in lines:
@@ -182,7 +187,7 @@ def _is_lockable(device: int, directory: str) -> bool:
             is_above = directory == point or directory.startswith(point.rstrip("/") + "/")
             if is_above and len(point) >= len(best):
                 best, kind = point, rest.split(" ")[0]
-    return kind in _LOCKABLE
+    return kind
 
 
 @contextmanager
@@ -340,35 +345,32 @@ def _local(directory: str, recursive: bool) -> Iterator[Debris]:
     while pending:
         folder = pending.pop()
         try:
-            with os.scandir(folder or ".") as scan:
-                items = list(scan)
+            names = os.listdir(folder or ".")
         except (FileNotFoundError, NotADirectoryError):
             continue
         if not recursive:
             if len(_skips) > 1000:
                 _skips.clear()
-            _skips[directory] = len(items) // _ENTRIES_PER_SKIP
-        for item in items:
-            if not item.name.startswith(_STARTS):
-                is_debris = False
-            else:
-                one = _local_debris(folder, item)
-                is_debris = one is not None
-                if one is not None:
-                    yield one
-            if recursive and not is_debris and item.is_dir(follow_symlinks=False):
-                pending.append(os.path.join(folder, item.name))
+            _skips[directory] = len(names) // _ENTRIES_PER_SKIP
+        for name in names:
+            one = _local_debris(folder, name) if name.startswith(_STARTS) else None
+            if one is not None:
+                yield one
+            elif recursive:
+                path = os.path.join(folder, name)
+                if os.path.isdir(path) and not os.path.islink(path):
+                    pending.append(path)
 
 
-def _local_debris(folder: str, item: os.DirEntry[str]) -> Debris | None:
-    path = os.path.join(folder, item.name)
+def _local_debris(folder: str, name: str) -> Debris | None:
+    path = os.path.join(folder, name)
     try:
-        status = item.stat(follow_symlinks=False)
+        status = os.lstat(path)
         if stat.S_ISREG(status.st_mode):
-            if found := _TEMPORARY.fullmatch(item.name) or _SPOOL.fullmatch(item.name):
+            if found := _TEMPORARY.fullmatch(name) or _SPOOL.fullmatch(name):
                 is_alive = _is_alive(path, folder, is_locked=found[1] == "locked")
                 return Debris(path, _FILE, status.st_size, status.st_mtime, is_alive)
-            if found := _MARK.fullmatch(item.name):
+            if found := _MARK.fullmatch(name):
                 own = _own_files(folder, found[1])
                 statuses = [os.stat(one) for one in own]
                 return Debris(
@@ -380,7 +382,7 @@ def _local_debris(folder: str, item: os.DirEntry[str]) -> Debris | None:
                     True,
                     tuple(own),
                 )
-        elif stat.S_ISDIR(status.st_mode) and (identity := _identity(item.name, folder)):
+        elif stat.S_ISDIR(status.st_mode) and (identity := _identity(name, folder)):
             sizes = [os.lstat(one) for one in _below(path)]
             is_locked = identity.startswith(_LOCKED)
             return Debris(

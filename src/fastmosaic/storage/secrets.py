@@ -9,7 +9,20 @@ HIDDEN: Final = "***"
 
 # Users of these schemes are names, not keys; of Azure's, they are containers.
 _NAMED_USERS: Final = frozenset(
-    {"abfs", "abfss", "wasb", "wasbs", "hdfs", "viewfs", "webhdfs", "sftp", "ssh", "ftp", "smb"}
+    {
+        "abfs",
+        "abfss",
+        "wasb",
+        "wasbs",
+        "hdfs",
+        "viewfs",
+        "webhdfs",
+        "sftp",
+        "ssh",
+        "ftp",
+        "smb",
+        "memory",
+    }
 )
 # Parameters whose values help to find a mistake. The values of all others are hidden.
 _HARMLESS: Final = frozenset(

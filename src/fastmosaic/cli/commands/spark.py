@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...errors import printable
 from ...query.selection import split_names
-from ..arguments import Commands, add_json, size
+from ..arguments import Commands, add_follow_links, add_json, size
 from ..exit import NO, OK, reported
 from ..output.console import Console
 from .stats import print_profiles
@@ -84,6 +84,7 @@ def add_jobs(parser: argparse.ArgumentParser) -> None:
     existing.add_argument("--overwrite", action="store_true", help="replace the files in DST")
     existing.add_argument("--append", action="store_true", help="add files to those in DST")
     _add_no_resume(one)
+    add_follow_links(one)
     one.set_defaults(job=_convert)
 
     one = jobs.add_parser("compact", help="merge small files into larger ones")
@@ -96,6 +97,7 @@ def add_jobs(parser: argparse.ArgumentParser) -> None:
     one.add_argument("path", nargs="+", metavar="PATH", help="files, directories, globs or URIs")
     one.add_argument("--shallow", action="store_true", help="check the metadata only")
     _add_records(one)
+    add_follow_links(one)
     one.set_defaults(job=_verify)
 
     one = jobs.add_parser("profile", help="describe the content of columns")
@@ -104,6 +106,7 @@ def add_jobs(parser: argparse.ArgumentParser) -> None:
         "--columns", type=split_names, metavar="NAMES", help="columns to profile (default: all)"
     )
     _add_records(one)
+    add_follow_links(one)
     one.set_defaults(job=_profile)
 
     for one in jobs.choices.values():
@@ -169,6 +172,7 @@ def _convert(spark: SparkSession, arguments: argparse.Namespace) -> Any:
         existing="overwrite" if arguments.overwrite else "append" if arguments.append else "error",
         resume=not arguments.no_resume,
         on_error="skip" if arguments.skip_bad else "raise",
+        follow_links=arguments.follow_links,
         **options,
     )
 
@@ -189,14 +193,26 @@ def _verify(spark: SparkSession, arguments: argparse.Namespace) -> Any:
     from ...spark.jobs.verify import verify
 
     source = _source(arguments.path)
-    return verify(spark, source, deep=not arguments.shallow, records=arguments.records)
+    return verify(
+        spark,
+        source,
+        deep=not arguments.shallow,
+        records=arguments.records,
+        follow_links=arguments.follow_links,
+    )
 
 
 def _profile(spark: SparkSession, arguments: argparse.Namespace) -> Any:
     from ...spark.jobs.profile import profile
 
     source = _source(arguments.path)
-    return profile(spark, source, columns=arguments.columns, records=arguments.records)
+    return profile(
+        spark,
+        source,
+        columns=arguments.columns,
+        records=arguments.records,
+        follow_links=arguments.follow_links,
+    )
 
 
 def _source(paths: Sequence[str]) -> str | list[str]:

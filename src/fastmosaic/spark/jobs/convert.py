@@ -55,6 +55,7 @@ def convert(
     existing: str = "error",
     resume: bool = True,
     on_error: str = "raise",
+    follow_links: bool = False,
     filesystem: Any = None,
     **options: Any,
 ) -> ConvertReport:
@@ -95,6 +96,9 @@ def convert(
     on_error : {"raise", "skip"}
         What to do with files that are damaged, have another format or an unsupported type.
         "raise" (default) stops the job; "skip" leaves the whole file out and reports it.
+    follow_links : bool
+        If True, follow links in local directories of `src` that lead out of them. Default: they
+        are an error.
     filesystem : pyarrow or fsspec filesystem, optional
         Filesystem of `src`.
     **options
@@ -114,7 +118,7 @@ def convert(
         formats.check_format("source_format", source_format)
     skips = on_error == "skip"
     keys = _sort_keys(sort_by)
-    listed = list_files(discover(src, filesystem))
+    listed = list_files(discover(src, filesystem, follow_links=follow_links))
     sources, failures = _sources(listed, source_format, skips)
     if "mosaic" not in (target_format, sources[0].format):
         raise ValueError(

@@ -33,6 +33,7 @@ def profile(
     *,
     columns: Sequence[str] | None = None,
     records: Any = None,
+    follow_links: bool = False,
     filesystem: Any = None,
 ) -> ProfileReport:
     """Describe the columns of Mosaic files: nulls, distinct values, bounds, sizes and encodings.
@@ -47,6 +48,8 @@ def profile(
     records : path or URI of a directory, optional
         Directory for intermediate results. If the job is killed, repeat the call to resume it. The
         records are deleted when the job is complete.
+    follow_links : bool
+        If True, follow links in a local directory that lead out of it. Default: they are an error.
     filesystem : pyarrow or fsspec filesystem, optional
         Filesystem of the paths.
 
@@ -56,7 +59,7 @@ def profile(
         Its `dataframe(spark)` has a row for each column.
     """
     started = time.monotonic()
-    files = FileSet(path, filesystem=filesystem)
+    files = FileSet(path, filesystem=filesystem, follow_links=follow_links)
     keys = set(files.partitions.names)
     if columns is None:
         columns = [name for name in files.columns.names() if name not in keys]

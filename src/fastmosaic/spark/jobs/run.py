@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from ...errors import CorruptFileError, MosaicError, UnsupportedError
+from ...storage.secrets import redacted_text
 from .records import Records, Result
 from .report import Failure
 
@@ -143,7 +144,7 @@ def _attempt(
             raise
         if records is not None:
             records.stop()
-        return _Outcome(number, error=f"{type(error).__name__}: {error}")
+        return _Outcome(number, error=redacted_text(f"{type(error).__name__}: {error}"))
     if records is not None:
         records.save(number, result)
     return _Outcome(number, result)
@@ -170,7 +171,7 @@ def _java_message(error: BaseException) -> str | None:
     if not isinstance(error, Py4JJavaError):
         return None
     reason = error.java_exception
-    return str((reason.getCause() or reason).getMessage())
+    return redacted_text(str((reason.getCause() or reason).getMessage()))
 
 
 @contextmanager

@@ -22,6 +22,7 @@ def verify(
     *,
     deep: bool = True,
     records: Any = None,
+    follow_links: bool = False,
     filesystem: Any = None,
 ) -> DatasetVerifyReport:
     """Check Mosaic files in Spark tasks and report the problems of each.
@@ -39,6 +40,8 @@ def verify(
     records : path or URI of a directory, optional
         Directory for records of the files that were checked. If the job is killed, repeat the call
         to resume it. The records are deleted when the job is complete.
+    follow_links : bool
+        If True, follow links in a local directory that lead out of it. Default: they are an error.
     filesystem : pyarrow or fsspec filesystem, optional
         Filesystem of the paths.
 
@@ -47,7 +50,7 @@ def verify(
     DatasetVerifyReport
     """
     started = time.monotonic()
-    listed = list_files(discover(path, filesystem))
+    listed = list_files(discover(path, filesystem, follow_links=follow_links))
     items = dict(enumerate(listed))
     kept = None
     if records is not None:
