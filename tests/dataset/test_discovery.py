@@ -438,6 +438,14 @@ def test_links_among_each_other_end(local, tmp_path):
     os.symlink("../b", tmp_path / "ds" / "a" / "b")
     os.symlink("../a", tmp_path / "ds" / "b" / "a")
     assert local.names("ds") == ["ds/a/b/g", "ds/a/f", "ds/b/a/f", "ds/b/g"]
+    # There are more ways through thirty directories than anyone could go.
+    for one in range(30):
+        (tmp_path / "ds" / "many" / str(one)).mkdir(parents=True)
+        for other in range(30):
+            os.symlink(f"../{other}", tmp_path / "ds" / "many" / str(one) / f"to-{other}")
+    with pytest.raises(OSError, match="to-") as error:
+        local.discover("ds")
+    assert error.value.errno == errno.ELOOP
 
 
 @pytest.mark.parametrize("target", ["ds", "ds/sub", "."])

@@ -246,8 +246,7 @@ def _entries(
         others = True
         return False
 
-    def follow(link: str) -> None:
-        target = os.path.realpath(link)
+    def follow(link: str, target: str) -> None:
         if not (follow_links or is_below(target, real)) and os.path.lexists(target):
             raise ValueError(
                 f"{link} is a link out of the directory, to {target}; "

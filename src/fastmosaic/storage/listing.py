@@ -7,12 +7,16 @@ remote filesystems are asked by way of `pyarrow.fs.FileSelector`.
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from .location import as_arrow, is_fsspec, is_web
+from .location import as_arrow, is_fsspec, is_web, os_error
+
+# How often links may lead to the same directory: those that lead to each other have no end otherwise.
+_MAX_LINKS: Final = 100
 
 
 class Entry(NamedTuple):
@@ -36,7 +40,7 @@ def entries_below(
     filesystem: Any,
     directory: str,
     enters: Callable[[str], bool] = lambda relative: True,
-    follow: Callable[[str], object] | None = None,
+    follow: Callable[[str, str], object] | None = None,
 ) -> Iterator[Entry]:
     """Yield everything below a directory, except for the directories.
 
@@ -45,7 +49,8 @@ def entries_below(
     does not exist contains nothing. Listings that a filesystem has cached are not used.
 
     With `follow`, links in local directories are followed, but not in circles; it is called with
-    the path of each link before, and may raise. Otherwise a link is a file, whatever it leads to.
+    the path of each link before, and the path that it leads to, and may raise. Otherwise a link is
+    a file, whatever it leads to.
     """
     if filesystem is None:
         return _walk(directory, enters, follow)
@@ -89,9 +94,10 @@ def is_below(path: str, directory: str) -> bool:
 
 
 def _walk(
-    base: str, enters: Callable[[str], bool], follow: Callable[[str], object] | None
+    base: str, enters: Callable[[str], bool], follow: Callable[[str, str], object] | None
 ) -> Iterator[Entry]:
     """Yield what is in local directories."""
+    visits: dict[str, int] = {}  # of directories, by links
     pending = [("", base, os.path.realpath(base), frozenset[str]())]
     while pending:
         relative, path, real, above = pending.pop()
@@ -115,10 +121,15 @@ def _walk(
                     if is_link and follow is None:
                         yield Entry(below, inner, None)
                         continue
+                    target = join(real, item.name)
                     if is_link and follow is not None:
-                        follow(inner)
+                        target = os.path.realpath(target)
+                        follow(inner, target)
                     if item.is_dir():
-                        target = os.path.realpath(inner) if is_link else join(real, item.name)
+                        if is_link:
+                            visits[target] = visits.get(target, 0) + 1
+                            if visits[target] > _MAX_LINKS:
+                                raise os_error(errno.ELOOP, inner)
                         pending.append((below, inner, target, above | {real}))
                     else:
                         yield Entry(below, inner, None, item.is_file())
