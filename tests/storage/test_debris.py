@@ -497,6 +497,11 @@ def test_an_old_directory_is_debris_once_the_new_one_has_its_name(tmp_path):
     assert find_debris(None, str(tmp_path)) == []
     (tmp_path / "data").mkdir()
     assert [one.path for one in find_debris(None, str(tmp_path))] == [str(old)]
+    # Of a longer name, only the beginning is known.
+    base = "x" * 50
+    (tmp_path / f".{base[:40]}.write-{HEX * 2}.fastmosaic-staging.old").mkdir()
+    (tmp_path / base[:40]).mkdir()
+    assert len(find_debris(None, str(tmp_path))) == 1
 
 
 def test_long_names_and_odd_ones(tmp_path):

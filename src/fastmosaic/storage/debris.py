@@ -404,7 +404,10 @@ def _identity(name: str, folder: str | None) -> str | None:
         return inside["identity"]
     if beside := _BESIDE.fullmatch(name):
         # Where directories cannot be exchanged, it is the only copy until the new one has its name.
-        if beside["old"] and not os.path.isdir(os.path.join(folder or "", beside["base"])):
+        if beside["old"] and (
+            len(beside["base"]) == _MAX_BASE  # the name of the directory may be longer
+            or not os.path.isdir(os.path.join(folder or "", beside["base"]))
+        ):
             return None
         return beside["identity"]
     return None
