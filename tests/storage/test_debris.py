@@ -360,6 +360,9 @@ def test_a_write_without_staging_is_removed_with_its_files(tmp_path):
     for file in ("a", "k=1/b"):
         folder, _, name = file.rpartition("/")
         write.open(f"{folder}/{write.prefix}-{name}.mosaic".lstrip("/")).commit()
+    # Until the write ends, or is removed, its files are not part of the dataset.
+    for source in (base, f"{base}/*", f"{base}/**", tmp_path, f"{tmp_path}/d*"):
+        assert fm.read_table(source, partitioning=None) == TABLE
     (found,) = find_debris(None, str(base))
     assert found.what == "unfinished write"
     assert len(found.files) == 2
@@ -367,6 +370,11 @@ def test_a_write_without_staging_is_removed_with_its_files(tmp_path):
     assert found.is_dead(0)
     found.remove(None)
     assert names(base) == before
+    again = Direct.begin(base, existing="append")
+    fm.write_table(TABLE, base / f"{again.prefix}-c.mosaic")
+    assert fm.MosaicDataset(base).count_rows() == 3
+    again.commit([f"{again.prefix}-c.mosaic"])
+    assert fm.MosaicDataset(base).count_rows() == 6
 
 
 # ---- remote

@@ -18,7 +18,7 @@ from fnmatch import fnmatchcase
 from typing import Any, Final, TypeVar
 
 from ..query.selection import GLOB
-from ..storage.debris import is_debris_name
+from ..storage.debris import is_debris_name, unfinished_prefix
 from ..storage.listing import Entry, entries_below, is_below, join, look, unquoted
 from ..storage.location import URI, is_hidden, is_open_file, is_web, locate, os_error
 from ..storage.retry import insist
@@ -235,7 +235,8 @@ def _entries(
 ) -> tuple[list[Entry], bool]:
     """Return the files below `base` that match `pattern`, and whether there is anything else."""
     real = os.path.realpath(base) if filesystem is None else ""
-    entries = []
+    entries: list[Entry] = []
+    unfinished: list[tuple[str, str]] = []  # writes: their directory, and the prefix of their files
     others = False
 
     def enters(relative: str) -> bool:
@@ -255,6 +256,8 @@ def _entries(
 
     for entry in entries_below(filesystem, base, enters, follow):
         names = entry.relative.split("/")
+        if prefix := unfinished_prefix(names[-1]):
+            unfinished.append((entry.relative.removesuffix(names[-1]), prefix))
         if any(map(is_debris_name, names)) or not _takes(pattern, names):
             others = True
             continue
@@ -263,6 +266,12 @@ def _entries(
                 os.stat(entry.path)  # raises for a broken link
             raise ValueError(f"{entry.path} is neither a file nor a directory")
         entries.append(entry)
+    for folder, prefix in unfinished:
+        entries = [
+            entry
+            for entry in entries
+            if not (entry.relative.startswith(folder) and prefix in entry.relative)
+        ]
     return entries, others
 
 

@@ -111,8 +111,14 @@ def is_debris_name(name: str) -> bool:
     return any(pattern.fullmatch(name) for pattern in patterns)
 
 
+def unfinished_prefix(name: str) -> str | None:
+    """Return the prefix of the files of a write without staging if `name` marks that it is not over."""
+    found = _MARK.fullmatch(name) if name.startswith("_part-") else None
+    return None if found is None else found[1]
+
+
 def _is_known(name: str) -> bool:
-    return is_debris_name(name) or _MARK.fullmatch(name) is not None
+    return is_debris_name(name) or unfinished_prefix(name) is not None
 
 
 # ---- locks

@@ -351,12 +351,12 @@ class Direct(Staging):
     """Files written to their final location, for storage that copies files instead of renaming.
 
     A file appears as soon as it is complete. `commit` removes files that do not belong to the
-    result and, with "overwrite", the old files; `abandon` removes all new files. Until then a
-    reader sees too many files, and if the process is killed before, they stay.
+    result and, with "overwrite", the old files; `abandon` removes all new files. Until then other
+    programs see too many files, and if the process is killed before, they stay as debris.
 
     The files of this write are known by their names, because `prefix` is unique. A hidden file
     with the name of the prefix exists until the end: a process that has completed a file looks
-    for it, and removes the file if the write has ended.
+    for it, and removes the file if the write has ended. Until then `discover` leaves them out.
     """
 
     @classmethod

@@ -52,10 +52,11 @@ class MosaicDataSource(DataSource):
     then, and if the job fails, readers see the previous content.
 
     The option `staging=false` writes files to their final location, for object stores, where
-    moving a file copies it. Files then appear one by one as tasks end, so readers may see part of a
-    job that is running or about to fail, and with "overwrite" both old and new files. The commit
-    removes files that do not count. If the driver is killed, they remain, so readers should wait
-    for `_SUCCESS`. Speculative execution must be disabled.
+    moving a file copies it. Files then appear one by one as tasks end. fastmosaic leaves them out
+    of the dataset until the commit; other readers may see part of a job that is running or about to
+    fail, and with "overwrite" both old and new files, so they should wait for `_SUCCESS`. The
+    commit removes files that do not count. If the driver is killed, they remain until a later
+    write or `fastmosaic clean` removes them. Speculative execution must be disabled.
 
     `writeStream` supports the output modes "append" and "complete" (Spark does not offer "update"
     to Python sources) and writes each batch exactly once if the query has a checkpoint.
