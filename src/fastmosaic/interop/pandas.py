@@ -363,9 +363,7 @@ def _decode_types(metadata: dict[bytes, bytes], names: Iterable[str]) -> dict[st
 # ---- reading
 
 
-def _open(
-    source: Any, opening: dict[str, Any], of_many: dict[str, Any]
-) -> MosaicFile | FileSet:
+def _open(source: Any, opening: dict[str, Any], of_many: dict[str, Any]) -> MosaicFile | FileSet:
     if not is_many(source, opening["filesystem"]):
         with suppress(IsADirectoryError):
             return MosaicFile(source, **opening)
