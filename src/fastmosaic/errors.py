@@ -253,6 +253,10 @@ class MemoryLimitError(MosaicError, MemoryError):
     size = 0
     limit = 0
 
+    def locate(self, **place: Unpack[Place]) -> Self:
+        """Fill in the file, not the part of it where the limit was reached."""
+        return super().locate(file=place.get("file"))
+
     @classmethod
     def for_result(cls, size: int, limit: int) -> MemoryLimitError:
         """Create the error for a result of at least `size` bytes."""

@@ -25,6 +25,9 @@ _SMALL: Final = 64 << 20
 _POOLED_ZEROS: Final = 1 << 20
 _MIN_ZEROS: Final = 4096
 
+# One for all: it is held for less time than making one takes.
+_turn: Final = threading.Lock()
+
 _FACTORS: Final = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
 
@@ -52,7 +55,6 @@ class Memory:
         self._limit = None if limit is None else checked_limit(limit)
         self._expected = expected
         self._whole = whole
-        self._turn = threading.Lock()
         self._zeros: pa.Buffer | None = None
         self.taken = 0
 
@@ -69,17 +71,22 @@ class Memory:
 
     def take(self, size: int) -> None:
         """Note that the result takes `size` bytes more; raise MemoryLimitError if that is too much."""
-        with self._turn:
+        with _turn:
             self.taken += size
         if self._whole is not None:
             self._whole.take(size)
         elif (self._limit is not None or self.taken > _SMALL) and self.taken > self.limit:
             raise MemoryLimitError.for_result(max(self.taken, self._expected()), self.limit)
 
+    def check(self, size: int) -> None:
+        """Raise MemoryLimitError if there is no room for `size` bytes more."""
+        if self.taken + size > self.limit:
+            raise MemoryLimitError.for_result(self.taken + size, self.limit)
+
     def give_back(self) -> None:
         """Note that this part is not in the result after all."""
         assert self._whole is not None
-        with self._whole._turn:
+        with _turn:
             self._whole.taken -= self.taken
         self.taken = 0
 

@@ -93,6 +93,7 @@ RUNS = {
     "column-size": [(), ("--json",)],
     "verify": [(), ("--json",), ("--verbose",)],
     "convert": [("--to", "csv"), ("--to", "json")],
+    "clean": [(), ("--json",), ("--dry-run",)],
 }
 
 

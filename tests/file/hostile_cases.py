@@ -38,10 +38,8 @@ def dataset_head(path):
 def count_matches(path):
     names = fm.read_schema(path).names
     condition = pyarrow.compute.field(names[0]).is_null() if names else None
-    rows = fm.read_metadata(path).num_rows
-    if rows > 10_000_000:
-        return 0  # the caller asks for as much work as there are rows
     MosaicDataset(path).count_rows(condition)
+    fm.MosaicFile(path).read(names[:1], filters=condition)
     return 0
 
 

@@ -82,11 +82,15 @@ ENCODINGS = {
 def columns():
     """Yield names, columns and options."""
     multiples = pc.multiply(pa.array(range(ROWS), pa.int64()), STEP)
-    third = pa.array([True, False, False] * (ROWS // 3 + 1))
+    third = pa.array([True, False, False] * (16 * ROWS // 3 + 1))
     for encoding, (mask, options) in ENCODINGS.items():
         numbers = pc.bit_wise_and(multiples, mask)
         for name, make in TYPES.items():
             column = make(numbers)
+            if name == "bool":
+                column = pa.concat_arrays(
+                    [column] * 16
+                )  # otherwise its bits take too little to see
             layout = {"array_layout": "block"} if name.startswith("array block") else {}
             yield f"{name}, {encoding}", column, {**options, **layout}
             nulls = pa.scalar(None, column.type)

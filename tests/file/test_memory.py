@@ -16,7 +16,7 @@ import fastmosaic as fm
 from fastmosaic.dataset.arrow import MosaicDataset
 from fastmosaic.memory import Memory, default_limit, parse_size
 
-SMALL_PARTS = 300 << 10  # bytes of a reading process that do not grow with the result
+SMALL_PARTS = 1 << 20  # bytes of a reading process that do not grow with the result
 
 
 def written(table: pa.Table, **options) -> pa.Buffer:

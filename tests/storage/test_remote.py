@@ -17,7 +17,7 @@ import s3fs
 from servers import FOREVER, HOST, FileStore, Proxy, Server, s3_api
 
 import fastmosaic as fm
-from fastmosaic.file import opening, scan
+from fastmosaic.file import fetch, opening
 from fastmosaic.storage import retry, source as storage
 from fastmosaic.storage.source import open_source
 
@@ -445,7 +445,7 @@ def most_bytes(data, column):
         if end is not None and bucket.offset - end <= storage.REMOTE_MAX_GAP:
             total += bucket.offset - end
         end = bucket.offset + bucket.compressed_size
-        if bucket.layout == "paged" and bucket.compressed_size > scan.WHOLE_BUCKET_BYTES_REMOTE:
+        if bucket.layout == "paged" and bucket.compressed_size > fetch.WHOLE_BUCKET_BYTES_REMOTE:
             columns = len(block.names()) // len(groups[0].buckets)
             total += 2 * bucket.compressed_size // columns + 4 * columns
         else:

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from ..errors import CorruptFileError, MosaicError, UnsupportedError
 from ..file.opening import decode_schema, read_end
-from ..file.scan import Scanner
+from ..file.scan import Accepts, Scanner
 from ..format.metadata import FileMetaData
 from ..format.schema import SchemaBlock
 from ..format.wire import Compression
@@ -128,11 +128,13 @@ class File:
         batch_rows: int = 1,
         rows: Rows | None = None,
         source: Source | None = None,
+        accepts: Accepts | None = None,
     ) -> Iterable[pa.RecordBatch]:
         """Read row groups together if they are small, as a list of batches.
 
         Otherwise return an iterator over batches of some megabytes, and a multiple of `batch_rows`
-        rows, with the dataset's limit for the memory of each. A given `source` stays open.
+        rows, with the dataset's limit for the memory of each. Large row groups of equal rows are left
+        out unless the caller `accepts` them. A given `source` stays open.
         """
         fit = fits.of_block(self.metadata.schema_block)
         columns = fit.positions, fit.source
@@ -142,12 +144,19 @@ class File:
         if found is not None:
             return [part for batch in found for part in fit(batch, self.values, self.name)]
 
+        def accepts_fitted(sample: pa.RecordBatch, num_rows: int) -> bool:
+            fitted = fit(sample, self.values, self.name)
+            return accepts is None or any(accepts(part, num_rows) for part in fitted)
+
         def portions() -> Iterator[pa.RecordBatch]:
             with self._scanning(source) as scanner:
+                last: pa.RecordBatch | None = None
                 for batch in scanner.portions(
-                    *columns, groups, use_threads, limit, batch_rows, rows
+                    *columns, groups, use_threads, limit, batch_rows, rows, accepts_fitted
                 ):
-                    yield from fit(batch, self.values, self.name)
+                    if batch is not last:  # a batch of equal rows may come many times
+                        fitted, last = list(fit(batch, self.values, self.name)), batch
+                    yield from fitted
 
         return portions()
 

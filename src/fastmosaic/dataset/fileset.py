@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 import pyarrow as pa
@@ -163,7 +164,8 @@ class FileSet:
             return self._first_matches(query, query.limit, use_threads)
         memory = Memory(self.reading.memory_limit)
         if query.expression is not None:
-            return query.finish_each(self._joined_row_groups(query, use_threads), memory)
+            batches = self._joined_row_groups(query, use_threads, memory=memory)
+            return query.finish_each(batches, memory)
         fits = Fits(query.schema, self.partitions)
         whole = [
             Window(one.file, one.groups, one.rows, read_bytes(one.file, fits, one.groups))
@@ -228,16 +230,23 @@ class FileSet:
             return sum(file.metadata.num_rows for file in self.files)
         query = self.query([], filters)
         batches = self._joined_row_groups(query, use_threads)
-        return sum(query.finish_batch(batch).num_rows for batch in batches)
+        total = found = 0
+        last: pa.RecordBatch | None = None
+        for batch in batches:
+            if batch is not last:  # a batch of equal rows may come many times
+                found, last = query.finish_batch(batch).num_rows, batch
+            total += found
+        return total
 
     def _joined_row_groups(
-        self, query: Query, use_threads: bool, batch_rows: int = 1
+        self, query: Query, use_threads: bool, batch_rows: int = 1, memory: Memory | None = None
     ) -> Iterator[pa.RecordBatch]:
         """Yield row groups, small ones joined: the steps that follow have a cost per batch."""
         held: list[pa.RecordBatch] = []
         size = 0
-        for batch in self._row_groups(query, use_threads, batch_rows):
-            batch_bytes = batch.get_total_buffer_size()
+        for batch in self._row_groups(query, use_threads, batch_rows, memory):
+            # A batch of nulls has few bytes for any number of rows.
+            batch_bytes = max(batch.get_total_buffer_size(), batch.num_rows)
             if held and size + batch_bytes > MAX_JOINED_BYTES:
                 yield _joined(held)
                 held, size = [], 0
@@ -247,19 +256,29 @@ class FileSet:
             yield _joined(held)
 
     def _row_groups(
-        self, query: Query, use_threads: bool, batch_rows: int, *, ahead: bool = True
+        self,
+        query: Query,
+        use_threads: bool,
+        batch_rows: int,
+        memory: Memory | None = None,
+        *,
+        ahead: bool = True,
     ) -> Iterator[pa.RecordBatch]:
         """Yield row groups as batches; only with `ahead`, more are read than were asked for.
 
-        A large row group is divided into batches of a multiple of `batch_rows` rows.
+        A large row group is divided into batches of a multiple of `batch_rows` rows. `memory` is that
+        of the result, if it keeps all rows that match.
         """
+        accepts = partial(query.accepts, memory=memory)
         fits = Fits(query.schema, self.partitions)
         plans = self.plan(query)
         local = all(one.file.is_local for one in plans)
         limit = MAX_HELD_BYTES // (num_threads() if local else REMOTE_THREADS)
 
         def read(window: Window, within: bool) -> Iterable[pa.RecordBatch]:
-            return window.file.batches(fits, window.groups, within, batch_rows, window.rows)
+            return window.file.batches(
+                fits, window.groups, within, batch_rows, window.rows, accepts=accepts
+            )
 
         divided = list(windows(plans, fits, limit))
         for batches in _each(read, divided, use_threads, ahead=ahead):

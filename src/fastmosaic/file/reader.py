@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from types import TracebackType
 from typing import IO, Any, Self, TypeAlias
 
@@ -17,7 +18,7 @@ from ..query.query import Query
 from ..storage.location import locate
 from ..storage.source import Source, open_source
 from .opening import read_end
-from .scan import Scanner
+from .scan import Accepts, Scanner
 
 Readable: TypeAlias = (
     str | os.PathLike[str] | IO[bytes] | bytes | pa.NativeFile | pa.Buffer | Source
@@ -138,7 +139,8 @@ class MosaicFile:
         memory = Memory(self._memory_limit, expected=expected if filters is None else lambda: 0)
         if query.expression is None:
             return query.finish(self._read(query, groups, use_threads, memory))
-        return query.finish_each(self._batches(query, groups, use_threads), memory)
+        accepts = partial(query.accepts, memory=memory)
+        return query.finish_each(self._batches(query, groups, use_threads, accepts), memory)
 
     def read_row_group(
         self, i: int, columns: Sequence[str] | None = None, *, use_threads: bool = True
@@ -185,13 +187,18 @@ class MosaicFile:
     def _iter_batches(
         self, query: Query, groups: Sequence[int], batch_size: int, use_threads: bool
     ) -> Iterator[pa.RecordBatch]:
-        for batch in self._batches(query, groups, use_threads, batch_size):
+        for batch in self._batches(query, groups, use_threads, query.accepts, batch_size):
             batch = query.finish_batch(batch)
             for start in range(0, batch.num_rows, batch_size):
                 yield batch.slice(start, batch_size)
 
     def _batches(
-        self, query: Query, groups: Sequence[int], use_threads: bool, batch_rows: int = 1
+        self,
+        query: Query,
+        groups: Sequence[int],
+        use_threads: bool,
+        accepts: Accepts,
+        batch_rows: int = 1,
     ) -> Iterator[pa.RecordBatch]:
         """Yield the selected rows of row groups; a filter is not applied yet."""
         return self._scanner.batches(
@@ -202,6 +209,7 @@ class MosaicFile:
             self._memory_limit,
             batch_rows,
             query.rows,
+            accepts,
         )
 
     def close(self) -> None:

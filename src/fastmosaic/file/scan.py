@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Final, TypeAlias
 
 import pyarrow as pa
 
@@ -36,8 +36,18 @@ WINDOW_BYTES: Final = 64 << 20
 WHOLE_GROUP_BYTES: Final = 128 << 20
 # The size of a portion, unless the caller asks for more rows.
 PORTION_BYTES: Final = 32 << 20
+# Rows that stand for all rows of a row group if these are equal.
+SAMPLE_ROWS: Final = 1024
 # Decompressed pages that are kept from one portion to the next. Others are decompressed again.
 KEPT_BYTES: Final = 512 << 20
+
+
+# Tells, by a sample of equal rows, whether the result contains so many of them.
+Accepts: TypeAlias = Callable[[pa.RecordBatch, int], bool]
+
+
+def _always(_: pa.RecordBatch, __: int) -> bool:
+    return True
 
 
 class Scanner:
@@ -117,18 +127,20 @@ class Scanner:
         memory_limit: MemoryLimit,
         batch_rows: int,
         rows: Rows | None = None,
+        accepts: Accepts = _always,
     ) -> Iterator[pa.RecordBatch]:
         """Read row groups of any size; the limit holds for each batch.
 
         Small row groups are read together, and each is a batch. Large ones are read in batches of a
-        multiple of `batch_rows` rows.
+        multiple of `batch_rows` rows; those whose rows are all equal are left out unless the caller
+        `accepts` them.
         """
         for window in self._windows(positions, groups):
             batches: Iterable[pa.RecordBatch] | None
             batches = self.whole(positions, schema, window, use_threads, memory_limit, rows)
             if batches is None:
                 batches = self.portions(
-                    positions, schema, window, use_threads, memory_limit, batch_rows, rows
+                    positions, schema, window, use_threads, memory_limit, batch_rows, rows, accepts
                 )
             yield from batches
 
@@ -176,15 +188,16 @@ class Scanner:
         memory_limit: MemoryLimit,
         batch_rows: int,
         rows: Rows | None = None,
+        accepts: Accepts = _always,
     ) -> Iterator[pa.RecordBatch]:
-        """Read row groups in batches of a multiple of `batch_rows` rows."""
+        """Read row groups in batches of a multiple of `batch_rows` rows; see `batches`."""
 
         def memory() -> Memory:
             return Memory(memory_limit)
 
         size = PORTION_BYTES
         if memory_limit is not None:
-            size = min(size, checked_limit(memory_limit))
+            size = min(size, checked_limit(memory_limit) // 2)
         parts = self._fetcher.parts(positions)
         for group in groups:
             span = RowSpan.of(self._metadata, group, rows)
@@ -194,7 +207,7 @@ class Scanner:
             tasks = list(self._fetcher.tasks(span, parts))
             with located(file=self._name):
                 yield from self._portions(
-                    span, tasks, schema, use_threads, memory, size, batch_rows
+                    span, tasks, schema, use_threads, memory, size, batch_rows, accepts
                 )
 
     def _portions(
@@ -206,10 +219,12 @@ class Scanner:
         memory: Callable[[], Memory],
         size: int,
         batch_rows: int = 1,
+        accepts: Accepts = _always,
     ) -> Iterator[pa.RecordBatch]:
         """Decode the tasks of a row group in portions, each within the limit of a new `memory`.
 
-        A portion has a multiple of `batch_rows` rows, and about `size` bytes if it can.
+        A portion has a multiple of `batch_rows` rows, and about `size` bytes if it can. If all rows
+        are equal, the portions are the same object.
         """
         opened = [_Opened(self._fetcher, task) for task in tasks]
         kept = bound = 0
@@ -223,6 +238,12 @@ class Scanner:
         step = max(1, step // batch_rows) * batch_rows
         required = _required(schema)
         done = 0
+        is_constant = all(one.is_constant for one in opened)
+        if span.count and is_constant and accepts is not _always:
+            sample = replace(span, count=min(span.count, SAMPLE_ROWS), rows=None)
+            batch = _portion(opened, sample, len(schema), use_threads, memory())
+            if not accepts(_finished(sample, batch, schema, required), span.num_chosen):
+                return
         while done < span.count:
             portion = replace(
                 span, start=span.start + done, count=min(step, span.count - done), rows=None
@@ -236,8 +257,16 @@ class Scanner:
                     ) from error
                 step = portion.count // 2
                 continue
-            yield span.chosen(_finished(portion, batch, schema, required), done)
+            rows = _finished(portion, batch, schema, required)
+            if is_constant:
+                for start in range(done, span.count, step):
+                    yield span.chosen(_at_most(rows, span.count - start), start)
+                return
+            yield span.chosen(rows, done)
             done += portion.count
+
+
+_turn: Final = threading.Lock()
 
 
 class _Decoding:
@@ -250,7 +279,6 @@ class _Decoding:
         self._memory = memory
         self._memories = {span.group: memory.part() for span in spans}
         self._later: list[BucketTask] = []
-        self._turn = threading.Lock()
         self._eager_bytes = EAGER_BYTES
         self.batches = {span.group: Batch(num_columns) for span in spans}
         self.too_large: set[int] = set()  # row groups that exceed Arrow's offsets
@@ -284,8 +312,6 @@ class _Decoding:
         except OverflowError:
             task.release()
             self.too_large.add(group)
-        except MemoryLimitError:
-            raise  # it concerns the whole result
         except MosaicError as error:
             error.locate(**task.place)
             raise
@@ -304,8 +330,10 @@ class _Decoding:
             self.too_large.add(group)
 
     def _is_eager(self, bound: int, stored: int) -> bool:
-        surplus = max(0, bound - stored * EAGER_EXPANSION)
-        with self._turn:
+        surplus = bound - stored * EAGER_EXPANSION
+        if surplus <= 0:
+            return True
+        with _turn:
             if surplus > self._eager_bytes:
                 return False
             self._eager_bytes -= surplus
@@ -335,11 +363,13 @@ class _Opened:
         self._task = task
         self._decoder: ColumnDecoder | None = None
         self._keeps = True
+        self.is_constant = False
 
     def measure(self) -> tuple[int, int]:
         """Return the size of the pages, and the memory that all rows take at most."""
         with located(**self._task.place):
             self._decoder, size = self._open()
+            self.is_constant = self._decoder.is_constant()
             return size, self._decoder.bound()
 
     def keep(self, keeps: bool) -> None:
@@ -379,6 +409,10 @@ def _portion(
     for _ in map_in_order(decode, opened, use_threads):
         pass
     return batch
+
+
+def _at_most(batch: pa.RecordBatch, num_rows: int) -> pa.RecordBatch:
+    return batch if batch.num_rows <= num_rows else batch.slice(0, num_rows)
 
 
 def _required(schema: pa.Schema) -> list[int]:

@@ -131,6 +131,10 @@ class BucketCheck(Notes):
         if self._columns.num_columns:
             with self.noting(**self._place):
                 if self._bucket.layout == Layout.PAGED:
+                    if self._metadata.codec == Compression.NONE:
+                        raise CorruptFileError(
+                            "the bucket is paged, but the file is not compressed"
+                        )
                     self._check_paged()
                 else:
                     self._check_monolithic()

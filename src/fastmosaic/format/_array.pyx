@@ -319,7 +319,8 @@ cdef int check_runs(Reader section, int width, int64_t count, int64_t* total) no
             return fault
         missing -= run.count
         if not run.literal:
-            total[0] += <int64_t>(run.value * <uint64_t>run.count)
+            if width <= 16:
+                total[0] += <int64_t>run.value * run.count
         elif width == 1:
             total[0] += count_ones(run.data, run.size, 0, run.count)
         elif width == 16:

@@ -844,7 +844,7 @@ cdef int fill_booleans(const Page* page, uint8_t* out) noexcept nogil:
     cdef const uint8_t* values = page.data
     cdef int64_t row = 0, k = 0, done = 0
     cdef uint64_t valid, bits
-    cdef int step, count = 0, fault = FINE
+    cdef int i, step, count = 0, fault = FINE
     cdef uint8_t value
     if page.encoding == CONST and page.nulls == NULL:
         memset(out, 0xFF if page.meta[0] else 0, (page.rows + 7) // 8)
@@ -864,6 +864,10 @@ cdef int fill_booleans(const Page* page, uint8_t* out) noexcept nogil:
         bits = 0
         if page.encoding == CONST:
             bits = valid if page.meta[0] else 0
+        elif table == NULL and valid == low_bits(step):
+            for i in range(step):
+                bits |= <uint64_t>(values[k + i] != 0) << i
+            k += step
         else:
             while valid:
                 if table == NULL:

@@ -130,7 +130,7 @@ def _check_children(count: int, columns: BucketColumns) -> None:
 def decompress_bucket(data: pa.Buffer, size: int, columns: BucketColumns, num_rows: int) -> bytes:
     """Decompress a monolithic bucket that declares `size` bytes."""
     view = memoryview(data).cast("B")
-    limit = columns.max_bytes(num_rows)
+    limit = columns.max_bytes(num_rows) if size > MIN_BLOCK_LIMIT else None
     if limit is not None and size > limit:
         raise CorruptFileError(
             f"the bucket declares {size} bytes, but its columns need {limit} at most"

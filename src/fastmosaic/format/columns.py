@@ -9,7 +9,7 @@ from typing import Final
 import pyarrow as pa
 from pyarrow import types as arrow_types
 
-from ..errors import CorruptFileError, located
+from ..errors import CorruptFileError, MosaicError, located
 from ..memory import Memory
 from . import list_blocks
 from ._decode import Batch, PageFault, Pages
@@ -148,8 +148,11 @@ class ColumnDecoder:
                 return sum(self._pages.check(number, count) for number in self._numbers)
             nulls = 0
             for root in self._roots:
-                with located(column=self._columns.name(root.flat)):
+                try:
                     nulls += self._check(root, count)
+                except MosaicError as error:
+                    error.locate(column=self._columns.name(root.flat))
+                    raise
         except PageFault as fault:
             raise self._corrupt(fault) from fault
         return nulls
@@ -210,12 +213,15 @@ class ColumnDecoder:
         )
         by_flat = {node.flat: array for (node, _), array in zip(leaves, arrays, strict=True)}
         for place, root in zip(places, self._roots, strict=True):
-            with located(column=self._columns.name(root.flat)):
+            try:
                 if root.type.kind == Kind.ARRAY_BLOCK:
                     whole = self._block(root, memory)
                     batch.put(place, whole.slice(self.row, count))
                 else:
                     batch.put(place, _assembled(root, lists, by_flat))
+            except MosaicError as error:
+                error.locate(column=self._columns.name(root.flat))
+                raise
 
     def _decode_lists(
         self,

@@ -70,15 +70,20 @@ class BucketColumns:
         self.kinds = kinds.replace(_NESTED, _INT32) + bytes(
             Kind.INT32 if child.children else child.kind for child in children
         )
-        digits = bytearray(len(self.kinds))  # the precision of each flat column that is a decimal
+        self.digits = bytes(len(self.kinds))  # the precision of each flat column that is a decimal
+        if Kind.DECIMAL64 in self.kinds or Kind.DECIMAL128 in self.kinds:
+            self.digits = self._find_digits(children)
+
+    def _find_digits(self, children: Sequence[ColumnType]) -> bytes:
+        digits = bytearray(len(self.kinds))
         for kind in (Kind.DECIMAL64, Kind.DECIMAL128):
             for flat in _indices(self.kinds, kind):
-                child = flat - len(kinds)
+                child = flat - self.num_columns
                 column_type = (
-                    schema.column_type(self.positions[flat]) if child < 0 else children[child]
+                    self._schema.column_type(self.positions[flat]) if child < 0 else children[child]
                 )
                 digits[flat] = column_type.arrow.precision
-        self.digits = bytes(digits)
+        return bytes(digits)
 
     @property
     def num_columns(self) -> int:

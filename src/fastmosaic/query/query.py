@@ -162,12 +162,26 @@ class Query:
     def finish_each(self, batches: Iterable[pa.RecordBatch], memory: Memory) -> pa.Table:
         """Return the rows that match, in the memory of one batch besides those of the result."""
         tables = [self.finish([])]
+        last: pa.RecordBatch | None = None
         for batch in batches:
-            found = self.finish([batch])
+            if batch is not last:  # a batch of equal rows may come many times
+                found, last = self.finish([batch]), batch
             if found.num_rows:
                 memory.take(found.nbytes)
                 tables.append(found)
         return concatenated(tables)
+
+    def accepts(self, sample: pa.RecordBatch, num_rows: int, memory: Memory | None = None) -> bool:
+        """Return whether `num_rows` rows that are equal to those of `sample` are in the result.
+
+        Raise MemoryLimitError if the result keeps them all in `memory`, which has no room for them.
+        """
+        if self.expression is None:
+            return True
+        found = self.finish([sample])
+        if found.num_rows and memory is not None:
+            memory.check(found.nbytes * num_rows // found.num_rows)
+        return bool(found.num_rows)
 
     def finish_batch(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return the rows of one batch that match, with the columns wanted."""
