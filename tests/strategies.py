@@ -141,10 +141,14 @@ def _nested_types() -> Iterator[pa.DataType]:
         inner = [*maps[::2], *lists[::3]]
 
 
+NESTED_TYPES = list(_nested_types())
+ALL_TYPES = [*FLAT_TYPES * 4, *NESTED_TYPES]
+"""Most of them nested, but a scalar is drawn nearly as often."""
+
 SOME_TYPES = st.one_of(
     st.sampled_from(FLAT_TYPES),
     st.sampled_from(FLAT_TYPES),
-    st.sampled_from(list(_nested_types())),
+    st.sampled_from(NESTED_TYPES),
 )
 """Types of columns, most of them scalar: quicker to draw than `types()`."""
 
@@ -496,7 +500,7 @@ def _bits(array: pa.Array) -> pa.Array:
     """`array` with each float replaced by its bits, so that `equals` compares exactly."""
     type = array.type
     if pa.types.is_floating(type):
-        return array.view(pa.int32() if type.bit_width == 32 else pa.int64())
+        return array.view({16: pa.int16(), 32: pa.int32(), 64: pa.int64()}[type.bit_width])
     if pa.types.is_map(type):
         children = [_bits(array.keys), _bits(array.items)]
         entries = pa.StructArray.from_arrays(children, names=["key", "value"])
