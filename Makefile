@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := pyproject.toml $(wildcard src/fastmosaic/format/*.pyx src/fastmosaic/format/*.pxd)
 
-.PHONY: demo test test-all test-lowest test-pythons wheel docs lint format bench bench-files bench-datasets bench-spark bench-size clean
+.PHONY: demo test test-all test-lowest test-pythons wheel docs lint format bench bench-files bench-datasets bench-spark bench-size fuzz clean
 
 # Made anew whenever a kernel or a dependency changes.
 $(VENV)/ready: $(SOURCES)
@@ -43,6 +43,13 @@ bench: bench-files bench-datasets bench-spark
 bench-files bench-datasets bench-spark bench-size: $(VENV)/ready
 	$(BIN)/pip install --quiet --group bench
 	$(BIN)/python -m $(patsubst bench.files,bench,$(subst -,.,$@)) $(ARGS)
+
+# Fuzzes on kernels with sanitizers for SECONDS, and writes build/fuzz/report.txt. See docs/fuzzing.md.
+SECONDS ?= 60
+fuzz: $(VENV)/ready
+	@scripts/clang.sh
+	@$(BIN)/pip install --quiet --group fuzz
+	$(BIN)/python -m fuzz run --seconds $(SECONDS) $(ARGS)
 
 # A selection of the tests with the lowest supported version of each dependency.
 test-lowest: $(VENV)/ready

@@ -3,6 +3,7 @@
 build       Kernels with sanitizers and coverage, in build/fuzz
 coverage    Which edges of the kernels were taken
 findings    What was found: signatures, minimal inputs, the directory
+merge       Adds the inputs of a run to the corpus
 limits      What an execution may cost
 model       A Mosaic file in parts, and how it is put together with right checksums and offsets
 mutate      Mutations

@@ -1,12 +1,14 @@
 """Fuzz for some time, or repeat findings.
 
-    python -m fuzz run --seconds 600
-    python -m fuzz repeat FILE...
+python -m fuzz run --seconds 600
+python -m fuzz repeat FILE...
+python -m fuzz merge
 """
 
 from __future__ import annotations
 
 import argparse
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -22,6 +24,9 @@ def main() -> int:
     run = commands.add_parser("run", help="fuzz with sanitizers")
     run.add_argument("--seconds", type=float, default=60)
     run.add_argument("--seed", type=int, help="of all random choices (default: the time)")
+    commands.add_parser(
+        "merge", help="add the inputs of the last run that reach more to the corpus"
+    )
     repeat = commands.add_parser("repeat", help="run inputs again with the ordinary kernels")
     repeat.add_argument("--target", help="only this target")
     repeat.add_argument("--family", default="files", help="of the inputs (default: files)")
@@ -30,6 +35,9 @@ def main() -> int:
     if arguments.command == "repeat":
         return _repeat(arguments.paths, arguments.family, arguments.target)
     build.build()
+    if arguments.command == "merge":
+        command = [sys.executable, "-m", "fuzz.merge"]
+        return subprocess.run(command, check=False, env=build.environment(), cwd=ROOT).returncode
     from .run import run as start
 
     seed = int(time.time()) if arguments.seed is None else arguments.seed

@@ -40,18 +40,13 @@ def clang() -> str:
 
 def runtime() -> Path:
     """Return the runtime of AddressSanitizer, which has to be preloaded."""
-    found = subprocess.run(
-        [clang(), "--print-file-name=libclang_rt.asan-x86_64.so"], capture_output=True, text=True
-    ).stdout.strip()
-    path = Path(found)
-    if not path.is_absolute():
-        found = subprocess.run(
-            [clang(), "--print-file-name=libclang_rt.asan.so"], capture_output=True, text=True
-        ).stdout.strip()
-        path = Path(found)
-    if not path.exists():
-        sys.exit(f"fuzz: {clang()} has no AddressSanitizer; install libclang-rt-dev of its version")
-    return path.resolve()
+    for name in ("libclang_rt.asan-x86_64.so", "libclang_rt.asan.so"):
+        command = [clang(), f"--print-file-name={name}"]
+        done = subprocess.run(command, check=True, capture_output=True, text=True)
+        path = Path(done.stdout.strip())
+        if path.is_absolute() and path.exists():
+            return path.resolve()
+    sys.exit(f"fuzz: {clang()} has no AddressSanitizer; install libclang-rt-dev of its version")
 
 
 def symbolizer() -> str | None:
@@ -136,7 +131,7 @@ def _is_older(target: Path, sources: list[Path]) -> bool:
 
 
 def _run(*command: str) -> None:
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+    done = subprocess.run(command, check=False, capture_output=True, text=True, cwd=ROOT)
     if done.returncode:
         sys.exit(f"fuzz: this command failed: {' '.join(command)}\n{done.stderr}")
 

@@ -71,6 +71,19 @@ static uint8_t magnitude(uint8_t count)
          : count < 128 ? 64 : 128;
 }
 
+/* Add the counters, and return how many edges were never taken before. */
+int fuzz_collect_edges(void)
+{
+    int found = 0;
+    for (int i = 0; i < num_kernels; i++)
+        for (size_t k = 0; k < kernels[i].edges; k++)
+            if (kernels[i].counters[k] && !kernels[i].seen[k]) {
+                kernels[i].seen[k] = 1;
+                found++;
+            }
+    return found;
+}
+
 /* Add the counters to what was seen, and return how many of them are new. */
 int fuzz_collect(void)
 {

@@ -34,6 +34,10 @@ class Coverage:
         """Return how many edges were taken for the first time, or more often than ever."""
         return self._library.fuzz_collect() if self._library is not None else 0
 
+    def collect_edges(self) -> int:
+        """Return how many edges were taken for the first time."""
+        return self._library.fuzz_collect_edges() if self._library is not None else 0
+
     def seen(self) -> dict[str, bytes]:
         """Return for each kernel a byte for each edge, 0 if it was never taken."""
         if self._library is None:

@@ -20,7 +20,9 @@ def signature(target: Target, error: BaseException) -> str:
     frames = traceback.extract_tb(error.__traceback__)
     ours = [f for f in frames if "/fastmosaic/" in f.filename] or frames[-1:]
     place = f"{Path(ours[-1].filename).name} {ours[-1].name}" if ours else ""
-    return f"{target.name}: {current_step()}: {type(error).__name__} in {place}: {generic(str(error))}"
+    return (
+        f"{target.name}: {current_step()}: {type(error).__name__} in {place}: {generic(str(error))}"
+    )
 
 
 def generic(message: str) -> str:

@@ -79,7 +79,13 @@ def confirm(target: str, path: Path) -> Cost:
     command = [sys.executable, "-m", "fuzz.limits", target, str(path)]
     try:
         done = subprocess.run(
-            command, capture_output=True, text=True, env=clean, timeout=TIMEOUT, cwd=ROOT
+            command,
+            check=False,
+            capture_output=True,
+            text=True,
+            env=clean,
+            timeout=TIMEOUT,
+            cwd=ROOT,
         )
         return Cost(**json.loads(done.stdout.splitlines()[-1]))
     except subprocess.TimeoutExpired:

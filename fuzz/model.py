@@ -121,7 +121,7 @@ class File:
         return found
 
 
-def _compressor(checksum: bool, content_size: bool):  # noqa: ANN202
+def _compressor(checksum: bool, content_size: bool):
     made = zstandard.ZstdCompressor(
         level=1, write_checksum=checksum, write_content_size=content_size
     )
@@ -205,9 +205,7 @@ def parse(data: bytes) -> File:
     return file
 
 
-def _block(
-    number: int, stored: bytes, raw: int, types: list, rows: int, compression: int
-) -> Block:
+def _block(number: int, stored: bytes, raw: int, types: list, rows: int, compression: int) -> Block:
     physical = reference.flatten_types(types)
     try:
         if raw == 0:

@@ -21,14 +21,51 @@ from .tokens import Token, Tokens
 NUMBERS = [0, 1, 2, 3, 7, 8, 9, 16, 38, 39, 63, 64, 127, 128, 255, 256, 1000, 65535, 65536]
 NUMBERS += [10**6, 1 << 24, (1 << 31) - 1, 1 << 31, (1 << 32) - 1]
 TEXTS = [
-    *(b"", b"a", b"\0", b"a\0b", b"\xff", b"\xc3", b"\xed\xa0\x80", b"\xf4\x90\x80\x80", b"\xc0\x80"),
-    *("é", "漢語", "\u202ehidden", "\x1b[31mred", "\x9b", "\ufeff", "a\nb", "\U0010ffff", "\u2066x"),
-    *("UTC", "Europe/Berlin", "+05:30", "not a zone", "*", "a,b", "--help", "item", "key", "entries"),
+    *(
+        b"",
+        b"a",
+        b"\0",
+        b"a\0b",
+        b"\xff",
+        b"\xc3",
+        b"\xed\xa0\x80",
+        b"\xf4\x90\x80\x80",
+        b"\xc0\x80",
+    ),
+    *(
+        "é",
+        "漢語",
+        "\u202ehidden",
+        "\x1b[31mred",
+        "\x9b",
+        "\ufeff",
+        "a\nb",
+        "\U0010ffff",
+        "\u2066x",
+    ),
+    *(
+        "UTC",
+        "Europe/Berlin",
+        "+05:30",
+        "not a zone",
+        "*",
+        "a,b",
+        "--help",
+        "item",
+        "key",
+        "entries",
+    ),
 ]
 TEXTS = [one.encode() if isinstance(one, str) else one for one in TEXTS]
 TYPES = [
     *(reference.encode_type(pa.field("", one)) for one in reference.SIMPLE.values()),
-    *(b"\x08\x01\x05", b"\x0b\x00\x05", b"\x0e\x01\x12\x00", b"\x0e\x01\x13\x02", b"\x0e\x01\x26\x26"),
+    *(
+        b"\x08\x01\x05",
+        b"\x0b\x00\x05",
+        b"\x0e\x01\x12\x00",
+        b"\x0e\x01\x13\x02",
+        b"\x0e\x01\x26\x26",
+    ),
     *(b"\x0e\x00\x05\xfe\xff\xff\xff\x0f", b"\x0f\x01\x03", b"\x10\x01\x03", b"\x10\x01\x06"),
     *(b"\x10\x01\x09", b"\x11\x01\x09\x03UTC", b"\x11\x01\x06\x00"),
     *(b"\x12\x01\x04item\x03\x01", b"\x12\x00\x00\x0a\x00", b"\x12\x01\x01e\x12\x01\x01e\x00\x01"),
@@ -127,7 +164,10 @@ def token(one: Token, rng: Random) -> Token:
     kind, value = one
     match kind:
         case "u8":
-            return (kind, rng.choice([0, 1, 2, 3, 4, 255, value ^ 1, value + 1, rng.randrange(256)]))
+            return (
+                kind,
+                rng.choice([0, 1, 2, 3, 4, 255, value ^ 1, value + 1, rng.randrange(256)]),
+            )
         case "uv" | "le4":
             return (kind, number(value, rng))
         case "zz":
@@ -418,9 +458,7 @@ def attached(rng: Random, names: list[str]) -> bytes:
 
 def _schema_types(file: File, rng: Random, _: bytes) -> None:
     """Replace the type of a column, and keep its data."""
-    ends = [
-        i + 1 for i in range(len(file.schema) - 1) if file.schema[i][0] == "str" and i > 2
-    ]
+    ends = [i + 1 for i in range(len(file.schema) - 1) if file.schema[i][0] == "str" and i > 2]
     if not ends:
         return
     at = rng.choice(ends)

@@ -97,16 +97,14 @@ def write(directory: Path, seconds: float) -> int:
 
 
 def _text(made: dict[str, Any]) -> str:
+    rate = made["executions_per_second"]
     out = [
-        f"{made['executions']} executions in {made['seconds']} s, "
-        f"{made['executions_per_second']} each second",
+        f"{made['executions']} executions in {made['seconds']} s, {rate} each second",
         "",
         f"{'target':<16}{'executions':>12}{'seconds':>10}{'per second':>12}",
     ]
     for name, one in made["targets"].items():
-        out.append(
-            f"{name:<16}{one['executions']:>12}{one['seconds']:>10}{one['per_second']:>12}"
-        )
+        out.append(f"{name:<16}{one['executions']:>12}{one['seconds']:>10}{one['per_second']:>12}")
     out += ["", f"{'kernel':<16}{'edges':>14}{'lines':>16}"]
     for name, one in made["kernels"].items():
         edges = f"{one['edges']} / {one['of_edges']}"
@@ -135,6 +133,7 @@ def _lines(directory: Path, seen: dict[str, bytes]) -> dict[str, tuple[int, int]
         kernel = build.LIBRARY / "fastmosaic" / "format" / f"{name}.abi3.so"
         done = subprocess.run(
             [program, f"--obj={kernel}", "--functions=linkage"],
+            check=True,
             input="\n".join(map(hex, addresses)),
             capture_output=True,
             text=True,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 import re
 import shutil
 import signal
@@ -14,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from . import build, report
+
 HEADER = struct.Struct("<QQQ")  # as in worker.py
 
 HANG_SECONDS = 30.0
@@ -130,6 +130,3 @@ def _save(one: Running, directory: Path, what: str) -> None:
     what = f"{target.name}: {re.sub(r'0x[0-9a-f]+|==[0-9]+==', '', what)}"
     if not findings.is_known(what):
         findings.add(what, target, data, log[-20_000:])
-
-
-

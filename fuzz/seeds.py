@@ -19,7 +19,12 @@ from .targets import BLOCK_TYPES
 ROOT = Path(__file__).parent.parent
 CORPUS = Path(__file__).parent / "corpus"
 GOLDEN = ROOT / "tests" / "golden"
-VECTOR_TYPES = {"int32": pa.int32(), "bool": pa.bool_(), "string": pa.string(), "binary": pa.binary()}
+VECTOR_TYPES = {
+    "int32": pa.int32(),
+    "bool": pa.bool_(),
+    "string": pa.string(),
+    "binary": pa.binary(),
+}
 MAX_START = 2500  # bytes of a file to start from
 
 
@@ -50,7 +55,9 @@ def _files() -> Iterator[bytes]:
         if path.stat().st_size <= MAX_START:
             yield path.read_bytes()
     tables = [pa.Table.from_batches([batch]) for batch in (small_files.SCALARS, small_files.NESTED)]
-    tables.append(pa.table({"a": pa.array([1, 2], pa.int32()), "j": pa.array(["{}", "1"], pa.json_())}))
+    tables.append(
+        pa.table({"a": pa.array([1, 2], pa.int32()), "j": pa.array(["{}", "1"], pa.json_())})
+    )
     tables.append(tables[0].slice(0, 5).replace_schema_metadata({"pandas": "{}"}))
     for table in tables:
         names = [f.name for f in table.schema if f.name in ("id", "number", "text", "nanos", "a")]

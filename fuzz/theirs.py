@@ -1,6 +1,6 @@
 """The Apache implementation in a child process, because hostile files make it panic or abort.
 
-    python -m fuzz.theirs     serves requests on its standard input, until that ends
+python -m fuzz.theirs     serves requests on its standard input, until that ends
 """
 
 from __future__ import annotations

@@ -21,8 +21,21 @@ from typing import Any, TypeAlias
 import array_reference
 import pyarrow as pa
 import reference
-from reference import ARRAY, ARRAY_BLOCK, CONST, DECIMAL, DICT, MAP, PLAIN, TIME, TIMESTAMP
-from reference import TIMESTAMP_LTZ, WITH_LENGTH, require, take
+from reference import (
+    ARRAY,
+    ARRAY_BLOCK,
+    CONST,
+    DECIMAL,
+    DICT,
+    MAP,
+    PLAIN,
+    TIME,
+    TIMESTAMP,
+    TIMESTAMP_LTZ,
+    WITH_LENGTH,
+    require,
+    take,
+)
 
 from fastmosaic.format.wire import crc32c
 
@@ -207,8 +220,7 @@ def page(stream: BytesIO, arrow: pa.DataType, num_rows: int) -> Tokens:
 
 def array_block(stream: BytesIO, form: str | int) -> Tokens:
     tokens = [uv(stream), uv(stream)]
-    for width in (1, 16, 1):
-        tokens.append(("part", parsed(reference.read_sized(stream), runs, width)))
+    tokens += [("part", parsed(reference.read_sized(stream), runs, width)) for width in (1, 16, 1)]
     if form == "binary":
         ordinal, count, end = (("le4", array_reference.read_u32(stream)) for _ in range(3))
         tokens += [ordinal, count, end, ("raw", take(stream, max(0, end[1] - 12)))]

@@ -32,6 +32,7 @@ from .targets import MUTATORS, TARGETS, Target
 HEADER = struct.Struct("<QQQ")  # number of the execution, of the target, length of the input
 SLOWDOWN = 5.0  # by the sanitizers
 MAX_INPUT = 20_000
+MAX_KEPT_SECONDS = 0.1  # of an input that others are made of
 SYNC_SECONDS = 10.0
 MAX_SUSPICIONS = 5  # of one kind that are measured again
 MINIMISING_SECONDS = 10.0
@@ -141,7 +142,7 @@ class Worker:
         if error is not None:
             self._note(target, data, error)
             error.__traceback__ = None
-        if is_new | self._is_new_site(target):
+        if is_new | self._is_new_site(target) and seconds < MAX_KEPT_SECONDS:
             self.save(target.family, data)
         self._check_cost(target, data, limits.Cost(seconds, self._memory(), size))
         self._check_messages(target, data)
@@ -221,7 +222,9 @@ class Worker:
         log = self.state / f"worker-{self.number}.log"
         text = log.read_bytes()[self.errors_read : size].decode(errors="replace")
         self.errors_read = size
-        for place, message in re.findall(r"^.*?(\w+\.pyx:\d+):\d+: runtime error: (.*)$", text, re.M):
+        for place, message in re.findall(
+            r"^.*?(\w+\.pyx:\d+):\d+: runtime error: (.*)$", text, re.MULTILINE
+        ):
             if HARMLESS not in message:
                 what = f"undefined behaviour in {place}: {findings.generic(message)}"
                 self.finds[what] += 1
@@ -252,7 +255,9 @@ def main() -> None:
     number, seconds, seed, directory = sys.argv[1:]
     faulthandler.register(signal.SIGUSR1)
     worker = Worker(number, int(seed), Path(directory))
-    sys.unraisablehook = lambda args: worker.unraisable.append(f"{args.object!r}: {args.exc_value!r}")
+    sys.unraisablehook = lambda args: worker.unraisable.append(
+        f"{args.object!r}: {args.exc_value!r}"
+    )
     for path in worker.state.glob("seen-*.bin"):
         worker.coverage.merge(pickle.loads(path.read_bytes()))
     worker.load()

@@ -12,22 +12,9 @@ python=${2:-}
 oldest=11 # Python 3.11
 java_versions="17 21" # that Spark runs on, as Debian's and Ubuntu's packages are named
 
-say() { printf '==> %s\n' "$*"; }
-fail() {
-    printf 'setup: %s\n' "$*" >&2
-    exit 1
-}
-
-# Run a command and show those lines of its output that match a pattern: what takes long, and no more.
-showing() {
-    pattern=$1
-    shift
-    failed=$(mktemp)
-    { "$@" || echo "$?" >"$failed"; } | grep --line-buffered -E "$pattern" || true
-    status=$(cat "$failed")
-    rm "$failed"
-    [ -z "$status" ] || fail "this command failed, see above: $*"
-}
+cd "$(dirname "$0")/.."
+# shellcheck source=scripts/apt.sh
+. scripts/apt.sh
 
 # ---- what is there
 
@@ -61,29 +48,6 @@ has_java() {
 }
 
 # ---- what the system can install
-
-# The command that runs apt-get, or nothing where it may not be run.
-apt_get() {
-    command -v apt-get >/dev/null || return 0
-    if [ "$(id -u)" = 0 ]; then
-        echo apt-get
-    elif sudo -n true 2>/dev/null; then
-        echo "sudo -n env DEBIAN_FRONTEND=noninteractive apt-get"
-    fi
-}
-
-available() { apt-cache show "$1" 2>/dev/null | grep -q .; }
-
-# The first of these packages that apt-get knows, else the first.
-one_of() {
-    for package in "$@"; do
-        if available "$package"; then
-            echo "$package"
-            return
-        fi
-    done
-    echo "$1"
-}
 
 java_package() {
     # shellcheck disable=SC2046 # one word for each version
@@ -126,9 +90,7 @@ install_missing() {
         $apt_get update -qq
         # shellcheck disable=SC2046
         set -- $(missing)
-        say "install $* with apt-get (about a minute)"
-        # shellcheck disable=SC2086 # a command of several words
-        showing '^Setting up' $apt_get install -y -qq --no-install-recommends -o Dpkg::Use-Pty=0 "$@"
+        install_packages "$@"
     fi
     has_compiler || fail "building the kernels requires a C compiler"
     python_found=$(find_python)
@@ -145,9 +107,6 @@ pip_install() {
         "$venv/bin/python" -m pip install --disable-pip-version-check --progress-bar off "$@"
 }
 
-DEBIAN_FRONTEND=noninteractive
-export DEBIAN_FRONTEND
-cd "$(dirname "$0")/.."
 install_missing
 if [ ! -x "$venv/bin/python" ]; then
     python=$(find_python)
