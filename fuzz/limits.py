@@ -24,7 +24,7 @@ MAX_SECONDS = 1.0
 MAX_MEMORY = 300 << 20
 SECONDS_PER_BYTE = 1 / (50 << 20)  # of a result
 MEMORY_PER_BYTE = 3  # of a result: a target holds it as a table, in parts and in batches
-TIMEOUT = 60
+TIMEOUT = 15  # less than what `run` calls a hang
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from . import tokens
 from .tokens import Tokens
 
 MAX_PART = 1 << 18  # a part that decompresses to more stays compressed
+MAX_BUCKETS = 5000
 MAGIC = b"MOSX"
 INDEX_SUMS, BLOCK_SUMS = 1, 4  # sections of the annex
 
@@ -170,11 +171,12 @@ def parse(data: bytes) -> File:
     body, frame = data[schema_at + 4 : index_at], Frame()
     if compression == ZSTD:
         body, frame = decompressed(body), _frame(body)
+    parts = tokens.parsed(body, tokens.schema)
+    reference.require(tokens.size_of_names(parts) < MAX_PART, "long names")
     schema = reference.decode_schema(body)
+    reference.require(schema.num_buckets <= MAX_BUCKETS, "too many buckets")
     types = reference.bucket_types(schema)
-    file = File(
-        compression, version, flags, tokens.parsed(body, tokens.schema), frame, [], num_buckets=None
-    )
+    file = File(compression, version, flags, parts, frame, [], num_buckets=None)
     if num_buckets != schema.num_buckets:
         file.num_buckets = num_buckets
     flat = [one.type for one in schema.fields]

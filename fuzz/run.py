@@ -42,6 +42,7 @@ def run(seconds: float, seed: int, directory: Path) -> int:
         shutil.rmtree(directory / name, ignore_errors=True)
         (directory / name).mkdir(parents=True)
     state.mkdir()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # end the workers, too
     start = time.time()
     end = start + seconds
     running = [_start(slot, 0, end, seed, directory) for slot in range(WORKERS)]

@@ -116,6 +116,17 @@ def schema(stream: BytesIO) -> Tokens:
     return tokens
 
 
+def size_of_names(parts: Tokens) -> int:
+    """Return how long all names are, which may be much more than their bytes: rules can double."""
+    if len(parts) < 5 or parts[2] != ("u8", 1):
+        return sum(len(value) for kind, value in parts if kind == "str")
+    sizes = [1] * 128
+    for left, right in zip(parts[4][1][::2], parts[4][1][1::2], strict=True):
+        sizes.append(sum(sizes[one] if one < len(sizes) else 1 for one in (left, right)))
+    longest = max(sizes)
+    return sum(longest * len(value) for kind, value in parts if kind == "str")
+
+
 def descriptor(stream: BytesIO) -> Tokens:
     number, nullable = take(stream, 2)
     tokens: Tokens = [("u8", number), ("u8", nullable)]

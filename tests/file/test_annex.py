@@ -446,6 +446,21 @@ def test_a_truncated_message_is_refused(size):
     assert "the metadata in the annex is damaged" in str(fm.verify(data))
 
 
+@pytest.mark.parametrize(
+    "field",
+    [pa.field("a name", pa.int64()), pa.field("id", pa.list_(pa.field("a name", pa.int64())))],
+    ids=["of a column", "inside a list"],
+)
+def test_names_that_are_not_utf8_are_refused(field):
+    message = pa.schema([field.with_metadata({"k": "v"})]).serialize().to_pybytes()
+    broken = message.replace(b"a name", b"a \xffame")
+    data = with_annex(DATA, Annex(attached=broken).encode())
+    for read in (fm.read_table, fm.read_schema):
+        with pytest.raises(fm.CorruptFileError, match="the metadata in the annex is damaged"):
+            read(data)
+    assert "the metadata in the annex is damaged" in str(fm.verify(data))
+
+
 def test_a_damaged_message_is_refused_or_read():
     for position in range(len(MESSAGE)):
         damaged = bytearray(MESSAGE)

@@ -34,9 +34,18 @@ def encode(schema: pa.Schema) -> bytes | None:
 def decode(message: bytes) -> Attached:
     """Decode a message; extension types that are not registered are ignored."""
     try:
-        return Attached(pa.ipc.read_schema(pa.py_buffer(message)))
+        given = pa.ipc.read_schema(pa.py_buffer(message))
+        _check_names(given)
+        return Attached(given)
     except (pa.ArrowException, OSError, ValueError) as error:
         raise CorruptFileError(f"the metadata in the annex is damaged: {error}") from error
+
+
+def _check_names(fields: Iterable[pa.Field]) -> None:
+    """Raise UnicodeDecodeError if a name is not UTF-8: Arrow notices it only when asked for it."""
+    for field in fields:
+        str(field.name)
+        _check_names(field.type.field(i) for i in range(field.type.num_fields))
 
 
 class Attached:
