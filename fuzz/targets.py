@@ -8,13 +8,12 @@ the size of its largest result in bytes, which its time and memory may be propor
 from __future__ import annotations
 
 import contextlib
-import inspect
 import io
 import os
 import sys
 import tempfile
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from itertools import islice
@@ -42,12 +41,10 @@ from . import model, mutate, tables, theirs, tokens
 
 T = TypeVar("T")
 
-MAX_RESULT = 32 << 20  # bytes of a table that a target reads
-_HAS_LIMIT = "memory_limit" in inspect.signature(fm.read_table).parameters
-LIMIT: dict[str, Any] = {"memory_limit": MAX_RESULT} if _HAS_LIMIT else {}
-TOO_LARGE: tuple[type[Exception], ...] = tuple(
-    filter(None, [getattr(fm, "MemoryLimitError", None)])
-)
+MAX_RESULT = 64 << 20  # bytes of a table that a target reads
+LIMIT = "FASTMOSAIC_MEMORY_LIMIT"
+# Also with versions of the library that have no such limit.
+TOO_LARGE = tuple(filter(None, [getattr(fm, "MemoryLimitError", None)]))
 
 
 class Wrong(Exception):
@@ -89,6 +86,21 @@ def _site(error: BaseException) -> str:
     return f"{type(error).__name__} {place}"
 
 
+@contextlib.contextmanager
+def environment(**variables: str) -> Iterator[None]:
+    """Set variables of the environment for a while."""
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
 def require(condition: object, what: str) -> None:
     if not condition:
         raise Wrong(what)
@@ -127,7 +139,7 @@ def read(data: bytes, rng: Random) -> int:
             return 0
         threads = rng.random() < 0.3
         step("read")
-        whole, _ = attempt(lambda: file.read(use_threads=threads, **LIMIT))
+        whole, _ = attempt(lambda: file.read(use_threads=threads))
         size = 0 if whole is None else valid(whole).nbytes
         for act in rng.sample([_projection, _filter, _batches, _row_group], 2):
             size = max(size, act(file, schema.names, whole, rng, not threads))
@@ -142,7 +154,7 @@ def _projection(
 ) -> int:
     step("projection")
     columns = rng.sample(names, min(len(names), rng.randrange(4)))
-    part, error = attempt(lambda: file.read(columns, use_threads=threads, **LIMIT))
+    part, error = attempt(lambda: file.read(columns, use_threads=threads))
     if whole is not None:
         require(part is not None, f"all columns can be read, but not {columns}: {error}")
         same(part, whole.select(columns), "a projection")
@@ -158,9 +170,7 @@ def _filter(
     name = rng.choice(names)
     condition = _condition(file.schema.field(name), rng)
     columns = rng.choice([None, names[:1]])
-    part, error = attempt(
-        lambda: file.read(columns, filters=condition, use_threads=threads, **LIMIT)
-    )
+    part, error = attempt(lambda: file.read(columns, filters=condition, use_threads=threads))
     require(whole is None or part is not None, f"{name!r} can be read but not filtered: {error}")
     return 0 if part is None else valid(part).nbytes
 
@@ -189,7 +199,7 @@ def _batches(
     if whole is not None and whole.num_rows > 400 * size:
         size = max(1, whole.num_rows // 100)
     made, error = attempt(
-        lambda: list(islice(file.iter_batches(size, use_threads=threads, **LIMIT), wanted))
+        lambda: list(islice(file.iter_batches(size, use_threads=threads), wanted))
     )
     if made is None:
         require(whole is None, f"the file can be read, but not in batches: {error}")
@@ -210,7 +220,7 @@ def _row_group(
     if not file.num_row_groups:
         return 0
     number = rng.randrange(file.num_row_groups)
-    part, error = attempt(lambda: file.read_row_group(number, use_threads=threads, **LIMIT))
+    part, error = attempt(lambda: file.read_row_group(number, use_threads=threads))
     if whole is not None:
         require(part is not None, f"the file can be read, but not row group {number}: {error}")
     return 0 if part is None else valid(part).nbytes
@@ -293,7 +303,7 @@ def verify(data: bytes, rng: Random) -> int:
     shallow = fm.verify(data, deep=False)
     require(shallow.ok or not deep.ok, f"only the shallow check finds {shallow.problems[:1]}")
     step("read after verify")
-    table, error = attempt(lambda: fm.read_table(data, use_threads=False, **LIMIT))
+    table, error = attempt(lambda: fm.read_table(data, use_threads=False))
     if isinstance(error, TOO_LARGE):
         return 0
     require(error is None or not deep.ok, f"verify finds no problem, but reading says: {error}")
@@ -384,10 +394,12 @@ def command(data: bytes, rng: Random) -> int:
             words = ["head", str(path)]
     step(f"command {words[0]}")
     out, err = _Stream(), _Stream()
-    before = os.environ.get("FASTMOSAIC_DEBUG")
-    os.environ["FASTMOSAIC_DEBUG"] = "1"  # so that errors are raised
     try:
-        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        with (
+            environment(FASTMOSAIC_DEBUG="1"),  # so that errors are raised
+            contextlib.redirect_stdout(out),
+            contextlib.redirect_stderr(err),
+        ):
             attempt(lambda: main(words))
     except SystemExit as stop:
         require(stop.code in (0, 2), f"status {stop.code}")
@@ -395,11 +407,6 @@ def command(data: bytes, rng: Random) -> int:
         # Arguments that do not fit the file, and tables that do not fit another format.
         if words[0] != "convert" and isinstance(error, pa.ArrowException | OSError):
             raise
-    finally:
-        if before is None:
-            del os.environ["FASTMOSAIC_DEBUG"]
-        else:
-            os.environ["FASTMOSAIC_DEBUG"] = before
     require("Traceback" not in err.text(), f"a traceback of {words[0]}")
     if words[0] not in RAW:
         _no_controls(out.text() + err.text(), words[0])
@@ -636,7 +643,7 @@ their_deaths: dict[str, int] = {}  # how often it panicked or died, by message
 def differential(data: bytes, rng: Random) -> int:
     """If both implementations accept a file, they read the same values."""
     step("read")
-    ours, _ = attempt(lambda: fm.read_table(data, use_threads=False, **LIMIT))
+    ours, _ = attempt(lambda: fm.read_table(data, use_threads=False))
     if ours is None or ours.nbytes > MAX_RESULT:
         return 0
     step("their read")
@@ -720,7 +727,8 @@ TARGETS = [
 
 def execute(target: Target, data: bytes) -> int:
     """Run a target; what it chooses depends on the input alone."""
-    return target.run(data, Random(zlib.crc32(data)))
+    with environment(**{LIMIT: str(MAX_RESULT)}):
+        return target.run(data, Random(zlib.crc32(data)))
 
 
 def close() -> None:
