@@ -17,6 +17,7 @@ from files import written
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import fastmosaic as fm
+import fuzz
 from fuzz import findings, limits, model, mutate, report, seeds, tables, targets, theirs, tokens
 from fuzz.targets import MUTATORS, TARGETS, Target, Wrong
 
@@ -228,3 +229,9 @@ def test_the_report(tmp_path, capsys):
     made = json.loads((tmp_path / "report.json").read_text())
     assert made["targets"]["read"] == {"executions": 20, "seconds": 4, "per_second": 5}
     assert made["findings"][0]["what"] == "read: wrong"
+
+
+def test_the_package_lists_its_modules():
+    listed = {line.split()[0] for line in (fuzz.__doc__ or "").splitlines()[1:] if line.strip()}
+    found = {path.stem for path in Path(fuzz.__file__).parent.glob("*.py")}
+    assert listed == {name for name in found if not name.startswith("__")}
