@@ -59,6 +59,8 @@ def _files() -> Iterator[bytes]:
         pa.table({"a": pa.array([1, 2], pa.int32()), "j": pa.array(["{}", "1"], pa.json_())})
     )
     tables.append(tables[0].slice(0, 5).replace_schema_metadata({"pandas": "{}"}))
+    hidden = "\x1b[31m\x9bb\u202e"  # what a terminal must not see
+    tables.append(pa.table({f"a{hidden}": [hidden, "b", hidden, hidden], "c": [1, 1, 2, 3]}))
     for table in tables:
         names = [f.name for f in table.schema if f.name in ("id", "number", "text", "nanos", "a")]
         for options in (
