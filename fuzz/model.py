@@ -132,8 +132,10 @@ def _compressor(checksum: bool, content_size: bool):
 def with_zeros(content: bytes, count: int) -> bytes:
     """Return a frame of `content` and `count` zeros, which take four bytes for each 128 kB."""
     size = len(content) + count
-    blocks = [(0, len(content), content)]
-    blocks += [(1, min(1 << 17, count - i), b"\0") for i in range(0, count, 1 << 17)]
+    step = 1 << 17  # the largest block of zstd
+    parts = [content[i : i + step] for i in range(0, len(content), step)]
+    blocks = [(0, len(part), part) for part in parts]
+    blocks += [(1, min(step, count - i), b"\0") for i in range(0, count, step)]
     out = [b"\x28\xb5\x2f\xfd\xa0", (size & 0xFFFFFFFF).to_bytes(4, "little")]
     for i, (kind, length, data) in enumerate(blocks):
         header = length << 3 | kind << 1 | (i == len(blocks) - 1)

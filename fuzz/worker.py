@@ -25,7 +25,7 @@ from collections import Counter
 from pathlib import Path
 from random import Random
 
-from . import findings, limits, seeds, targets
+from . import findings, limits, mutate, seeds, targets, tokens
 from .coverage import Coverage
 from .targets import MUTATORS, TARGETS, Target
 
@@ -97,6 +97,13 @@ class Worker:
         pool = self.pools[family]
         return pool[int(len(pool) * max(self.rng.random(), self.rng.random()))]
 
+    def mutated(self, family: str) -> bytes:
+        one, other = self.pick(family), self.pick(family)
+        try:
+            return MUTATORS[family](one, other, self.rng)
+        except tokens.BROKEN:  # a number that has grown beyond its field
+            return mutate.plain(one, self.rng)
+
     # ---- executions
 
     def run(self, seconds: float) -> None:
@@ -110,8 +117,7 @@ class Worker:
         while time.time() < end:
             target = min(TARGETS, key=lambda one: self.seconds[one.name] / one.share)
             start = time.process_time()
-            mutator = MUTATORS[target.family]
-            data = mutator(self.pick(target.family), self.pick(target.family), self.rng)
+            data = self.mutated(target.family)
             self.seconds[target.name] += time.process_time() - start
             self.execute(target, data)
         self.sync()

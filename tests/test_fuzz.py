@@ -119,6 +119,8 @@ def test_a_frame_of_many_zeros_is_a_few_bytes():
     frame = model.with_zeros(b"abc", 1 << 20)
     assert len(frame) < 100
     assert pa.Codec("zstd").decompress(frame, (1 << 20) + 3).to_pybytes() == b"abc" + bytes(1 << 20)
+    long = model.with_zeros(b"abc" * 100_000, 5)
+    assert pa.Codec("zstd").decompress(long, 300_005).to_pybytes() == b"abc" * 100_000 + bytes(5)
 
 
 def test_mutations_reach_what_lies_behind_the_checksums():
