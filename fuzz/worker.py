@@ -33,7 +33,7 @@ HEADER = struct.Struct("<QQQ")  # number of the execution, of the target, length
 SLOWDOWN = 5.0  # by the sanitizers
 MAX_INPUT = 20_000
 MAX_KEPT_SECONDS = 0.1  # of an input that others are made of
-SYNC_SECONDS = 10.0
+SYNC_SECONDS = 20.0
 MAX_SUSPICIONS = 5  # of one kind that are measured again
 MINIMISING_SECONDS = 10.0
 # clang calls this undefined, later standards of C do not, and it has no effect.
@@ -54,6 +54,7 @@ class Worker:
         self.suspicions: Counter[str] = Counter()
         self.pools: dict[str, list[bytes]] = {}
         self.known: set[bytes] = set()
+        self.loaded: set[Path] = set()
         self.sites: set[str] = set()
         self.executions = 0
         self.current = os.open(self.state / f"current-{number}", os.O_RDWR | os.O_CREAT)
@@ -73,10 +74,11 @@ class Worker:
             self._load(directory)
 
     def _load(self, directory: Path) -> None:
-        for family, inputs in seeds.corpus(directory).items():
-            for data in inputs.values():
-                if len(data) <= MAX_INPUT:
-                    self.keep(family, data)
+        for path in sorted(set(directory.glob("*/*")) - self.loaded):
+            self.loaded.add(path)
+            data = path.read_bytes()
+            if len(data) <= MAX_INPUT:
+                self.keep(path.parent.name, data)
 
     def keep(self, family: str, data: bytes) -> None:
         if data not in self.known:
@@ -90,7 +92,10 @@ class Worker:
         self.keep(family, data)
         path = self.found / family / hashlib.sha256(data).hexdigest()[:16]
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(data)
+        self.loaded.add(path)
+        part = path.parent.parent / f".{self.number}"  # the others must not read half of it
+        part.write_bytes(data)
+        part.replace(path)
 
     def pick(self, family: str) -> bytes:
         """Choose an input, the latest more often."""
