@@ -134,10 +134,14 @@ class Worker:
         self.rng.shuffle(pairs)
         return pairs[first::count] if self.number.endswith("-0") else []
 
-    def execute(self, target: Target, data: bytes) -> None:
+    def announce(self, target: Target, data: bytes) -> None:
+        """Tell the process that watches this one what is under way, and that it has not hung."""
         self.executions += 1
         header = HEADER.pack(self.executions, TARGETS.index(target), len(data))
         os.pwrite(self.current, header + data, 0)
+
+    def execute(self, target: Target, data: bytes) -> None:
+        self.announce(target, data)
         self.coverage.reset()
         start, clock = time.process_time(), time.time()
         error: BaseException | None = None
@@ -192,7 +196,7 @@ class Worker:
         def repeats(smaller: bytes) -> bool:
             if time.time() > end:
                 return False
-            os.pwrite(self.current, HEADER.pack(self.executions, TARGETS.index(target), 0), 0)
+            self.announce(target, smaller)
             try:
                 targets.execute(target, smaller)
             except (Exception, SystemExit) as raised:  # noqa: BLE001
@@ -210,6 +214,7 @@ class Worker:
         self.suspicions[what] += 1
         if self.findings.is_known(what) or self.suspicions[what] > MAX_SUSPICIONS:
             return
+        self.announce(target, data)
         with tempfile.NamedTemporaryFile() as file:
             file.write(data)
             file.flush()
