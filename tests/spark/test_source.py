@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 import fastmosaic as fm
 from fastmosaic.dataset.fileset import FileSet
-from fastmosaic.query.selection import selected
+from fastmosaic.query.selection import NameList, selected
 from fastmosaic.spark.source.load import open_files, plan_load
 from fastmosaic.spark.source.options import load_options
 from fastmosaic.spark.source.source import MosaicDataSource
@@ -75,8 +75,8 @@ def test_only_columns_that_are_loaded_are_read(wide):
 
 
 def test_a_name_is_taken_as_it_is_before_it_is_a_pattern():
-    assert selected(["a[1]", "b*"], ["a1", "a[1]", "b1", "b*"]) == ["a[1]", "b*"]
-    assert selected(["b*", "b1"], ["b1", "b2"]) == ["b1", "b2"]
+    assert selected(["a[1]", "b*"], NameList(["a1", "a[1]", "b1", "b*"])) == ["a[1]", "b*"]
+    assert selected(["b*", "b1"], NameList(["b1", "b2"])) == ["b1", "b2"]
 
 
 def test_a_schema_chooses_columns_and_types(spark, wide):
