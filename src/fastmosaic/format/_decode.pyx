@@ -221,11 +221,12 @@ cdef int split(Page* pages, int64_t count, int64_t stop, Reader* reader, int64_t
     """Find the parts of the pages in a monolithic bucket; data only for pages before `stop`."""
     cdef int64_t i, flag_bytes = (2 * count + 7) // 8, null_bytes = (count + 7) // 8
     cdef const uint8_t* flags = reader.at
-    cdef const uint8_t* nulls = reader.at + flag_bytes
+    cdef const uint8_t* nulls
     cdef int fault
     at[0] = 0
     if flag_bytes + null_bytes > left(reader):
         return TRUNCATED
+    nulls = flags + flag_bytes
     reader.at += flag_bytes + null_bytes
     for i in range(count):
         pages[i].encoding = (flags[i >> 2] >> (2 * (i & 3))) & 3
