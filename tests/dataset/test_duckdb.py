@@ -102,10 +102,12 @@ def reads(monkeypatch):
     original = one_file.Scanner
 
     class Recording(original):
-        def read(self, positions, schema, groups, use_threads, *others):
+        def read(self, request, groups, memory):
             name = self._name.rpartition("/")[2]
-            found.extend((name, column, group) for column in schema.names for group in groups)
-            return super().read(positions, schema, groups, use_threads, *others)
+            found.extend(
+                (name, column, group) for column in request.schema.names for group in groups
+            )
+            return super().read(request, groups, memory)
 
     monkeypatch.setattr(one_file, "Scanner", Recording)
     return found

@@ -64,10 +64,12 @@ def scanned(monkeypatch):
     original = one_file.Scanner
 
     class Recording(original):
-        def read(self, positions, schema, groups, use_threads, *others):
+        def read(self, request, groups, memory):
             name = os.path.basename(self._name)
-            reads.extend((name, column, group) for column in schema.names for group in groups)
-            return super().read(positions, schema, groups, use_threads, *others)
+            reads.extend(
+                (name, column, group) for column in request.schema.names for group in groups
+            )
+            return super().read(request, groups, memory)
 
     monkeypatch.setattr(one_file, "Scanner", Recording)
     return reads
@@ -1193,9 +1195,9 @@ def test_head_with_a_filter_honours_use_threads(tmp_path, monkeypatch, use_threa
     original = one_file.Scanner
 
     class Recording(original):
-        def read(self, positions, schema, groups, use_threads, *others):
-            asked.append(use_threads)
-            return super().read(positions, schema, groups, use_threads, *others)
+        def read(self, request, groups, memory):
+            asked.append(request.use_threads)
+            return super().read(request, groups, memory)
 
     monkeypatch.setattr(one_file, "Scanner", Recording)
     dataset = MosaicDataset(tmp_path)

@@ -73,7 +73,9 @@ def test_a_file_selects_rows_too(root):
         query = Query.of(file._columns, ["x"], rows=Rows([(1, 2), (11, 13)]))
         chosen = file._groups(query, None)
         assert chosen == [0, 2]
-        assert query.finish(file._read(query, chosen, True, Memory()))["x"].to_pylist() == [
+        assert query.finish(file._scanner.read(file._request(query, True), chosen, Memory()))[
+            "x"
+        ].to_pylist() == [
             16,
             26,
             27,

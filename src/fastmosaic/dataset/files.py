@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from ..errors import CorruptFileError, MosaicError, UnsupportedError
 from ..file.opening import decode_schema, read_end
-from ..file.scan import Accepts, Scanner
+from ..file.scan import Accepts, Scanner, ScanRequest
 from ..format.metadata import FileMetaData
 from ..format.schema import SchemaBlock
 from ..format.wire import Compression
@@ -116,8 +116,9 @@ class File:
     ) -> list[pa.RecordBatch]:
         """Read row groups, or the rows of them that `rows` selects, as batches of the dataset."""
         fit = fits.of_block(self.metadata.schema_block)
+        request = ScanRequest(fit.positions, fit.source, use_threads, rows)
         with self._scanning() as scanner:
-            batches = scanner.read(fit.positions, fit.source, groups, use_threads, memory, rows)
+            batches = scanner.read(request, groups, memory)
         return [part for batch in batches for part in fit(batch, self.values, self.name)]
 
     def batches(
@@ -137,23 +138,22 @@ class File:
         out unless the caller `accepts` them. A given `source` stays open.
         """
         fit = fits.of_block(self.metadata.schema_block)
-        columns = fit.positions, fit.source
-        limit = self._reading.memory_limit
-        with self._scanning(source) as scanner:
-            found = scanner.whole(*columns, groups, use_threads, limit, rows)
-        if found is not None:
-            return [part for batch in found for part in fit(batch, self.values, self.name)]
 
         def accepts_fitted(sample: pa.RecordBatch, num_rows: int) -> bool:
             fitted = fit(sample, self.values, self.name)
             return accepts is None or any(accepts(part, num_rows) for part in fitted)
 
+        limit = self._reading.memory_limit
+        request = ScanRequest(fit.positions, fit.source, use_threads, rows, limit, accepts_fitted)
+        with self._scanning(source) as scanner:
+            found = scanner.whole(request, groups)
+        if found is not None:
+            return [part for batch in found for part in fit(batch, self.values, self.name)]
+
         def portions() -> Iterator[pa.RecordBatch]:
+            last: pa.RecordBatch | None = None
             with self._scanning(source) as scanner:
-                last: pa.RecordBatch | None = None
-                for batch in scanner.portions(
-                    *columns, groups, use_threads, limit, batch_rows, rows, accepts_fitted
-                ):
+                for batch in scanner.portions(request, groups, batch_rows):
                     if batch is not last:  # a batch of equal rows may come many times
                         fitted, last = list(fit(batch, self.values, self.name)), batch
                     yield from fitted

@@ -18,7 +18,7 @@ from ..query.query import Query
 from ..storage.location import locate
 from ..storage.source import Source, open_source
 from .opening import read_end
-from .scan import Accepts, Scanner
+from .scan import Accepts, Scanner, ScanRequest
 
 Readable: TypeAlias = (
     str | os.PathLike[str] | IO[bytes] | bytes | pa.NativeFile | pa.Buffer | Source
@@ -138,9 +138,10 @@ class MosaicFile:
 
         memory = Memory(self._memory_limit, expected=expected if filters is None else lambda: 0)
         if query.expression is None:
-            return query.finish(self._read(query, groups, use_threads, memory))
-        accepts = partial(query.accepts, memory=memory)
-        return query.finish_each(self._batches(query, groups, use_threads, accepts), memory)
+            request = self._request(query, use_threads)
+            return query.finish(self._scanner.read(request, groups, memory))
+        request = self._request(query, use_threads, partial(query.accepts, memory=memory))
+        return query.finish_each(self._scanner.batches(request, groups, 1), memory)
 
     def read_row_group(
         self, i: int, columns: Sequence[str] | None = None, *, use_threads: bool = True
@@ -187,30 +188,11 @@ class MosaicFile:
     def _iter_batches(
         self, query: Query, groups: Sequence[int], batch_size: int, use_threads: bool
     ) -> Iterator[pa.RecordBatch]:
-        for batch in self._batches(query, groups, use_threads, query.accepts, batch_size):
+        request = self._request(query, use_threads)
+        for batch in self._scanner.batches(request, groups, batch_size):
             batch = query.finish_batch(batch)
             for start in range(0, batch.num_rows, batch_size):
                 yield batch.slice(start, batch_size)
-
-    def _batches(
-        self,
-        query: Query,
-        groups: Sequence[int],
-        use_threads: bool,
-        accepts: Accepts,
-        batch_rows: int = 1,
-    ) -> Iterator[pa.RecordBatch]:
-        """Yield the selected rows of row groups; a filter is not applied yet."""
-        return self._scanner.batches(
-            self._columns.positions(query.schema),
-            query.schema,
-            groups,
-            use_threads,
-            self._memory_limit,
-            batch_rows,
-            query.rows,
-            accepts,
-        )
 
     def close(self) -> None:
         """Close the file. A file object that the caller passed stays open."""
@@ -273,12 +255,18 @@ class MosaicFile:
         known = [query.statistics(self._metadata, group) for group in groups]
         return [groups[i] for i in query.matching(known)]
 
-    def _read(
-        self, query: Query, groups: Sequence[int], use_threads: bool, memory: Memory
-    ) -> list[pa.RecordBatch]:
-        """Read the selected rows of row groups; a filter is not applied yet."""
-        positions = self._columns.positions(query.schema)
-        return self._scanner.read(positions, query.schema, groups, use_threads, memory, query.rows)
+    def _request(
+        self, query: Query, use_threads: bool, accepts: Accepts | None = None
+    ) -> ScanRequest:
+        """Return what the scanner reads for a query; a filter is not applied yet."""
+        return ScanRequest(
+            self._columns.positions(query.schema),
+            query.schema,
+            use_threads,
+            query.rows,
+            self._memory_limit,
+            accepts or query.accepts,
+        )
 
 
 def _open(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
 import pyarrow as pa
@@ -17,7 +17,7 @@ from ..errors import CorruptFileError, MemoryLimitError, MosaicError, Unsupporte
 from ..format.bucket import Batch
 from ..format.columns import ColumnDecoder
 from ..format.metadata import FileMetaData
-from ..memory import Memory, MemoryLimit, checked_limit
+from ..memory import Memory
 from ..query.rows import Rows, rows_without_columns
 from ..storage.source import EMPTY, Source
 from ..threads import map_in_order
@@ -50,6 +50,24 @@ def _always(_: pa.RecordBatch, __: int) -> bool:
     return True
 
 
+@dataclass(slots=True)
+class ScanRequest:
+    """What to read of row groups, and how.
+
+    positions, schema  the columns, by their position in the file, and their Arrow schema
+    rows               the rows, by number in the file; None for all
+    memory_limit       bytes that a batch may take, if batches are read; None for the default
+    accepts            if batches are read, whether to read large row groups of equal rows
+    """
+
+    positions: Sequence[int]
+    schema: pa.Schema
+    use_threads: bool = True
+    rows: Rows | None = None
+    memory_limit: int | None = None
+    accepts: Accepts = _always
+
+
 class Scanner:
     """Reads columns of an open file.
 
@@ -64,89 +82,70 @@ class Scanner:
         self._fetcher = Fetcher(source, metadata, tail, strict)
 
     def read(
-        self,
-        positions: Sequence[int],
-        schema: pa.Schema,
-        groups: Sequence[int],
-        use_threads: bool,
-        memory: Memory,
-        rows: Rows | None = None,
+        self, request: ScanRequest, groups: Sequence[int], memory: Memory
     ) -> list[pa.RecordBatch]:
-        """Read the columns at `positions`, with the Arrow `schema`, of row groups.
+        """Read row groups as a whole.
 
-        `rows` selects rows of the file by number. The result has one record batch for each row
-        group, or several if one is too large for Arrow's offsets.
+        The result has one record batch for each row group, or several if one is too large for
+        Arrow's offsets.
         """
         with located(file=self._name):
-            spans = [RowSpan.of(self._metadata, group, rows) for group in dict.fromkeys(groups)]
-            if not positions:
+            distinct = dict.fromkeys(groups)
+            spans = [RowSpan.of(self._metadata, group, request.rows) for group in distinct]
+            if not request.positions:
                 batches = {span.group: [rows_without_columns(span.num_chosen)] for span in spans}
             else:
-                batches = self._read(positions, schema, spans, use_threads, memory)
+                batches = self._read(request, spans, memory)
             return [batch for group in groups for batch in batches[group]]
 
     def _read(
-        self,
-        positions: Sequence[int],
-        schema: pa.Schema,
-        spans: Sequence[RowSpan],
-        use_threads: bool,
-        memory: Memory,
+        self, request: ScanRequest, spans: Sequence[RowSpan], memory: Memory
     ) -> dict[int, list[pa.RecordBatch]]:
-        parts = self._fetcher.parts(positions)
+        parts = self._fetcher.parts(request.positions)
         tasks = [task for span in spans for task in self._fetcher.tasks(span, parts)]
-        decoding = _Decoding(self._fetcher, spans, len(schema), memory)
-        decoding.run(tasks, use_threads)
-        required = _required(schema)
+        decoding = _Decoding(self._fetcher, spans, len(request.schema), memory)
+        decoding.run(tasks, request.use_threads)
+        required = _required(request.schema)
         batches = {}
         for span in spans:
             if span.group in decoding.too_large:
                 own = [task for task in tasks if task.span is span]
-                for task in self._fetcher.fetched(own, use_threads):
-                    with located(**task.place):
-                        size = _opened(self._fetcher, task).measure(span.count)
-                    memory.take(size)
-                    task.release()
-
-                def paid() -> Memory:
-                    return _Paid(whole=memory)
-
-                portions = self._portions(span, own, schema, use_threads, paid, PORTION_BYTES)
-                batches[span.group] = list(portions)
+                batches[span.group] = self._read_large(request, span, own, memory)
             else:
-                batch = _finished(span, decoding.batches[span.group], schema, required)
+                batch = _finished(span, decoding.batches[span.group], request.schema, required)
                 batches[span.group] = [span.chosen(batch)]
         return batches
 
+    def _read_large(
+        self, request: ScanRequest, span: RowSpan, tasks: Sequence[BucketTask], memory: Memory
+    ) -> list[pa.RecordBatch]:
+        """Read a row group that is too large for one batch."""
+        for task in self._fetcher.fetched(tasks, request.use_threads):
+            with located(**task.place):
+                size = _opened(self._fetcher, task).measure(span.count)
+            memory.take(size)
+            task.release()
+
+        def paid() -> Memory:
+            return _Paid(whole=memory)
+
+        return list(self._portions(request, span, tasks, paid, PORTION_BYTES, 1))
+
     def batches(
-        self,
-        positions: Sequence[int],
-        schema: pa.Schema,
-        groups: Sequence[int],
-        use_threads: bool,
-        memory_limit: MemoryLimit,
-        batch_rows: int,
-        rows: Rows | None = None,
-        accepts: Accepts = _always,
+        self, request: ScanRequest, groups: Sequence[int], batch_rows: int
     ) -> Iterator[pa.RecordBatch]:
-        """Read row groups of any size; the limit holds for each batch.
+        """Read row groups of any size.
 
         Small row groups are read together, and each is a batch. Large ones are read in batches of a
-        multiple of `batch_rows` rows; those whose rows are all equal are left out unless the caller
-        `accepts` them.
+        multiple of `batch_rows` rows.
         """
-        for window in self._windows(positions, groups):
-            batches: Iterable[pa.RecordBatch] | None
-            batches = self.whole(positions, schema, window, use_threads, memory_limit, rows)
-            if batches is None:
-                batches = self.portions(
-                    positions, schema, window, use_threads, memory_limit, batch_rows, rows, accepts
-                )
-            yield from batches
+        for window in self._windows(request, groups):
+            batches: Iterable[pa.RecordBatch] | None = self.whole(request, window)
+            yield from self.portions(request, window, batch_rows) if batches is None else batches
 
-    def _windows(self, positions: Sequence[int], groups: Sequence[int]) -> Iterator[list[int]]:
+    def _windows(self, request: ScanRequest, groups: Sequence[int]) -> Iterator[list[int]]:
         """Divide row groups into windows that end when they reach WINDOW_BYTES."""
-        row_bytes = self._metadata.row_bytes(positions)
+        row_bytes = self._metadata.row_bytes(request.positions)
         window: list[int] = []
         size = 0
         for group in groups:
@@ -158,74 +157,55 @@ class Scanner:
         if window:
             yield window
 
-    def whole(
-        self,
-        positions: Sequence[int],
-        schema: pa.Schema,
-        groups: Sequence[int],
-        use_threads: bool,
-        memory_limit: MemoryLimit,
-        rows: Rows | None = None,
-    ) -> list[pa.RecordBatch] | None:
+    def whole(self, request: ScanRequest, groups: Sequence[int]) -> list[pa.RecordBatch] | None:
         """Read row groups together; return None if they are large."""
         num_rows = sum(map(self._metadata.rows_of, groups))
-        if num_rows * self._metadata.row_bytes(positions) > WHOLE_GROUP_BYTES:
+        if num_rows * self._metadata.row_bytes(request.positions) > WHOLE_GROUP_BYTES:
             return None
         limit = WHOLE_GROUP_BYTES
-        if memory_limit is not None:
-            limit = min(limit, checked_limit(memory_limit))
+        if request.memory_limit is not None:
+            limit = min(limit, request.memory_limit)
         try:
-            return self.read(positions, schema, groups, use_threads, Memory(limit), rows)
+            return self.read(request, groups, Memory(limit))
         except MemoryLimitError:
             return None
 
     def portions(
-        self,
-        positions: Sequence[int],
-        schema: pa.Schema,
-        groups: Sequence[int],
-        use_threads: bool,
-        memory_limit: MemoryLimit,
-        batch_rows: int,
-        rows: Rows | None = None,
-        accepts: Accepts = _always,
+        self, request: ScanRequest, groups: Sequence[int], batch_rows: int
     ) -> Iterator[pa.RecordBatch]:
-        """Read row groups in batches of a multiple of `batch_rows` rows; see `batches`."""
+        """Read row groups in batches of a multiple of `batch_rows` rows."""
 
         def memory() -> Memory:
-            return Memory(memory_limit)
+            return Memory(request.memory_limit)
 
         size = PORTION_BYTES
-        if memory_limit is not None:
-            size = min(size, checked_limit(memory_limit) // 2)
-        parts = self._fetcher.parts(positions)
+        if request.memory_limit is not None:
+            size = min(size, request.memory_limit // 2)
+        parts = self._fetcher.parts(request.positions)
         for group in groups:
-            span = RowSpan.of(self._metadata, group, rows)
-            if not positions:
+            span = RowSpan.of(self._metadata, group, request.rows)
+            if not parts:
                 yield rows_without_columns(span.num_chosen)
                 continue
             tasks = list(self._fetcher.tasks(span, parts))
             with located(file=self._name):
-                yield from self._portions(
-                    span, tasks, schema, use_threads, memory, size, batch_rows, accepts
-                )
+                yield from self._portions(request, span, tasks, memory, size, batch_rows)
 
     def _portions(
         self,
+        request: ScanRequest,
         span: RowSpan,
         tasks: Sequence[BucketTask],
-        schema: pa.Schema,
-        use_threads: bool,
         memory: Callable[[], Memory],
         size: int,
-        batch_rows: int = 1,
-        accepts: Accepts = _always,
+        batch_rows: int,
     ) -> Iterator[pa.RecordBatch]:
         """Decode the tasks of a row group in portions, each within the limit of a new `memory`.
 
         A portion has a multiple of `batch_rows` rows, and about `size` bytes if it can. If all rows
         are equal, the portions are the same object.
         """
+        schema, use_threads = request.schema, request.use_threads
         opened = [_Opened(self._fetcher, task) for task in tasks]
         kept = bound = 0
         fetched = zip(opened, self._fetcher.fetched(tasks, use_threads), strict=True)
@@ -239,10 +219,10 @@ class Scanner:
         required = _required(schema)
         done = 0
         is_constant = all(one.is_constant for one in opened)
-        if span.count and is_constant and accepts is not _always:
+        if span.count and is_constant and request.accepts is not _always:
             sample = replace(span, count=min(span.count, SAMPLE_ROWS), rows=None)
             batch = _portion(opened, sample, len(schema), use_threads, memory())
-            if not accepts(_finished(sample, batch, schema, required), span.num_chosen):
+            if not request.accepts(_finished(sample, batch, schema, required), span.num_chosen):
                 return
         while done < span.count:
             portion = replace(
