@@ -9,6 +9,9 @@ import pyarrow as pa
 from pyarrow import ipc
 
 import fastmosaic as fm
+from fastmosaic.format._encode import ArrowColumns
+from fastmosaic.format.nested import flatten
+from fastmosaic.format.types import ColumnType
 
 
 def written(table: pa.Table, **options: object) -> bytes:
@@ -35,3 +38,17 @@ def write_lines(table: pa.Table, path: Path) -> None:
     """JSON lines."""
     rows = table.to_pylist()
     path.write_text("".join(json.dumps(row, default=str) + "\n" for row in rows))
+
+
+def flat_columns(table: pa.Table) -> list[ArrowColumns]:
+    """The flat columns of the batches of a table, as the writer passes them to the kernel."""
+    batches = []
+    for batch in table.to_batches():
+        arrays = ArrowColumns(batch)
+        for i, field in enumerate(table.schema):
+            lengths, *children = flatten(batch.column(i), ColumnType.from_arrow(field))
+            arrays.put(i, lengths)
+            for child in children:
+                arrays.append(child)
+        batches.append(arrays)
+    return batches

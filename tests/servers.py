@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import http.client
 import math
+import os
 import re
 import socket
 import threading
@@ -19,6 +20,9 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import accumulate
 from typing import Any
+from urllib.parse import quote
+
+import pytest
 
 HOST = "127.0.0.1"
 FOREVER = math.inf
@@ -304,3 +308,40 @@ def s3_api() -> Iterator[int]:
         server.shutdown()
         thread.join()
         server.server_close()
+
+
+@contextmanager
+def s3_uris(secret: str) -> Iterator[Callable[[str], str]]:
+    """A function that returns the URI of a path in an S3 API, with credentials."""
+    from pyarrow import fs
+
+    with s3_api() as port:
+        endpoint = f"{HOST}:{port}"
+        made = fs.S3FileSystem(
+            access_key="AKIA",
+            secret_key=secret,
+            endpoint_override=endpoint,
+            scheme="http",
+            region="us-east-1",
+            allow_bucket_creation=True,
+        )
+        made.create_dir("bucket")
+        yield (
+            lambda path: (
+                f"s3://AKIA:{secret}@bucket/{path}"
+                f"?scheme=http&endpoint_override={quote(endpoint)}&region=us-east-1"
+            )
+        )
+
+
+@contextmanager
+def no_settings() -> Iterator[pytest.MonkeyPatch]:
+    """Nothing of the machine's own settings for S3, and no look for them at an address elsewhere."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in os.environ:
+            if name.startswith("AWS_"):
+                patch.delenv(name)
+        patch.setenv("AWS_CONFIG_FILE", os.devnull)
+        patch.setenv("AWS_SHARED_CREDENTIALS_FILE", os.devnull)
+        patch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+        yield patch

@@ -6,6 +6,7 @@ import pyarrow as pa
 import pytest
 import reference
 import zstandard
+from files import flat_columns
 from hypothesis import given, strategies as st
 from reference import sized, uv
 from strategies import tables
@@ -13,12 +14,11 @@ from strategies import tables
 from fastmosaic.errors import CorruptFileError, UnsupportedError
 from fastmosaic.format import bucket
 from fastmosaic.format._decode import Batch
-from fastmosaic.format._encode import ArrowColumns, encode
+from fastmosaic.format._encode import encode
 from fastmosaic.format.bucket import Directory
 from fastmosaic.format.columns import ColumnDecoder
-from fastmosaic.format.nested import BucketColumns, flatten
+from fastmosaic.format.nested import BucketColumns
 from fastmosaic.format.schema import SchemaBlock
-from fastmosaic.format.types import ColumnType
 from fastmosaic.memory import Memory
 
 LEVEL = 1
@@ -36,18 +36,9 @@ def renamed(table):
 def encoded(table):
     """Encode the pages of a table with sorted columns, as the writer does."""
     columns = columns_of(table.schema)
-    batches = []
-    for batch in table.to_batches():
-        arrays = ArrowColumns(batch)
-        for i, field in enumerate(table.schema):
-            lengths, *children = flatten(batch.column(i), ColumnType.from_arrow(field))
-            arrays.put(i, lengths)
-            for child in children:
-                arrays.append(child)
-        batches.append(arrays)
     flat = range(columns.num_flat)
     flags = bytes([1] * len(flat))
-    return encode(batches, flat, columns.kinds, columns.digits, flags, 255, 32768)
+    return encode(flat_columns(table), flat, columns.kinds, columns.digits, flags, 255, 32768)
 
 
 def oracle_pages(table):

@@ -5,6 +5,7 @@ import random
 import pyarrow as pa
 import pytest
 import reference
+from files import flat_columns
 from hypothesis import given, strategies as st
 from reference import ALL_NULL, CONST, DICT, PLAIN, uv
 from strategies import FLAT_TYPES, MILLIS_OF_DAY, SOME_TYPES, array_of, list_types, prepared, tables
@@ -12,11 +13,11 @@ from strategies import FLAT_TYPES, MILLIS_OF_DAY, SOME_TYPES, array_of, list_typ
 from fastmosaic.errors import CorruptFileError, MemoryLimitError
 from fastmosaic.format import bucket
 from fastmosaic.format._decode import MAX_IDLE_ENTRIES, Batch
-from fastmosaic.format._encode import ArrowColumns, encode
+from fastmosaic.format._encode import encode
 from fastmosaic.format.columns import ColumnDecoder
-from fastmosaic.format.nested import BucketColumns, flatten, max_page_bytes
+from fastmosaic.format.nested import BucketColumns, max_page_bytes
 from fastmosaic.format.schema import SchemaBlock
-from fastmosaic.format.types import ColumnType, Kind
+from fastmosaic.format.types import Kind
 from fastmosaic.memory import Memory
 
 every_type = pytest.mark.parametrize("arrow", FLAT_TYPES, ids=str)
@@ -532,18 +533,9 @@ def test_constant_pages(page, constant):
 
 def encoded(table, columns):
     """Encode the pages of a table as the writer does, with dictionaries of any size."""
-    batches = []
-    for batch in table.to_batches():
-        arrays = ArrowColumns(batch)
-        for i, field in enumerate(table.schema):
-            lengths, *children = flatten(batch.column(i), ColumnType.from_arrow(field))
-            arrays.put(i, lengths)
-            for child in children:
-                arrays.append(child)
-        batches.append(arrays)
     flat = range(columns.num_flat)
     flags = bytes([1] * len(flat))
-    return encode(batches, flat, columns.kinds, columns.digits, flags, 1 << 30, 1 << 30)
+    return encode(flat_columns(table), flat, columns.kinds, columns.digits, flags, 1 << 30, 1 << 30)
 
 
 def check_sizes(table):

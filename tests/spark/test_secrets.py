@@ -7,13 +7,11 @@ import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 import pyarrow as pa
 import pytest
-from pyarrow import fs
 from pyspark.sql import SparkSession
-from servers import HOST, s3_api
+from servers import s3_uris
 
 import fastmosaic as fm
 from fastmosaic.spark.jobs.convert import convert
@@ -37,24 +35,8 @@ TABLE = pa.table({"id": [1, 2, 3]})
 
 @pytest.fixture(scope="module")
 def store() -> Iterator[Callable[[str], str]]:
-    """A function that returns the URI of a path in an S3 API, with credentials."""
-    with s3_api() as port:
-        endpoint = f"{HOST}:{port}"
-        made = fs.S3FileSystem(
-            access_key="AKIA",
-            secret_key=SECRET,
-            endpoint_override=endpoint,
-            scheme="http",
-            region="us-east-1",
-            allow_bucket_creation=True,
-        )
-        made.create_dir("bucket")
-        yield (
-            lambda path: (
-                f"s3://AKIA:{SECRET}@bucket/{path}"
-                f"?scheme=http&endpoint_override={quote(endpoint)}&region=us-east-1"
-            )
-        )
+    with s3_uris(SECRET) as uri_of:
+        yield uri_of
 
 
 def printed(act: Callable[[], Any]) -> str:

@@ -1,7 +1,6 @@
 """Files elsewhere: S3 by pyarrow and by s3fs, and HTTP, over servers that are slow and that fail."""
 
 import math
-import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ import pyarrow as pa
 import pyarrow.fs
 import pytest
 import s3fs
-from servers import FOREVER, HOST, FileStore, Proxy, Server, s3_api
+from servers import FOREVER, HOST, FileStore, Proxy, Server, no_settings, s3_api
 
 import fastmosaic as fm
 from fastmosaic.file import fetch, opening
@@ -79,14 +78,7 @@ def no_hurry(monkeypatch):
 
 @pytest.fixture(scope="session")
 def environment():
-    """Nothing of the machine's own settings, and no look for them at an address elsewhere."""
-    with pytest.MonkeyPatch.context() as patch:
-        for name in os.environ:
-            if name.startswith("AWS_"):
-                patch.delenv(name)
-        patch.setenv("AWS_CONFIG_FILE", os.devnull)
-        patch.setenv("AWS_SHARED_CREDENTIALS_FILE", os.devnull)
-        patch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    with no_settings() as patch:
         patch.setenv("NO_PROXY", HOST)
         for name, value in KEYS.items():
             patch.setenv(name, value)

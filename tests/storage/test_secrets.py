@@ -1,7 +1,6 @@
 """Credentials in URIs: they work, and nothing that is printed shows them."""
 
 import json
-import os
 import pickle
 import sys
 import traceback
@@ -12,8 +11,7 @@ from urllib.parse import quote
 
 import pyarrow as pa
 import pytest
-from pyarrow import fs
-from servers import HOST, FileStore, Server, s3_api
+from servers import HOST, FileStore, Server, no_settings, s3_uris
 
 import fastmosaic as fm
 from fastmosaic.cli import main
@@ -197,31 +195,8 @@ def test_errors_of_any_uri(act, uri, tmp_path, monkeypatch):
 
 @pytest.fixture(scope="module")
 def store():
-    """A function that returns the URI of a path in an S3 API, with credentials."""
-    with pytest.MonkeyPatch.context() as patch:
-        for name in os.environ:
-            if name.startswith("AWS_"):
-                patch.delenv(name)
-        patch.setenv("AWS_CONFIG_FILE", os.devnull)
-        patch.setenv("AWS_SHARED_CREDENTIALS_FILE", os.devnull)
-        patch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-        with s3_api() as port:
-            endpoint = f"{HOST}:{port}"
-            made = fs.S3FileSystem(
-                access_key="AKIA",
-                secret_key=SECRET,
-                endpoint_override=endpoint,
-                scheme="http",
-                region="us-east-1",
-                allow_bucket_creation=True,
-            )
-            made.create_dir("bucket")
-            yield (
-                lambda path: (
-                    f"s3://AKIA:{SECRET}@bucket/{path}"
-                    f"?scheme=http&endpoint_override={quote(endpoint)}&region=us-east-1"
-                )
-            )
+    with no_settings(), s3_uris(SECRET) as uri_of:
+        yield uri_of
 
 
 def test_a_uri_with_credentials_works_and_hides_them(store):
