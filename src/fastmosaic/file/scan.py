@@ -32,6 +32,8 @@ EAGER_BYTES: Final = 128 << 20
 EAGER_EXPANSION: Final = 256
 # Batches: row groups are read together until they reach this size.
 WINDOW_BYTES: Final = 64 << 20
+# With fewer compressed bytes, it does not matter how many of them are wanted.
+SMALL_GROUP_BYTES: Final = 1 << 20
 # They are decoded as a whole up to this size, larger ones in portions.
 WHOLE_GROUP_BYTES: Final = 128 << 20
 # The size of a portion, unless the caller asks for more rows.
@@ -145,22 +147,34 @@ class Scanner:
 
     def _windows(self, request: ScanRequest, groups: Sequence[int]) -> Iterator[list[int]]:
         """Divide row groups into windows that end when they reach WINDOW_BYTES."""
-        row_bytes = self._metadata.row_bytes(request.positions)
+        size_of = self._sizes(request)
         window: list[int] = []
         size = 0
         for group in groups:
             window.append(group)
-            size += max(self._metadata.bytes_of(group), row_bytes * self._metadata.rows_of(group))
+            size += size_of(group)
             if size >= WINDOW_BYTES:
                 yield window
                 window, size = [], 0
         if window:
             yield window
 
+    def _sizes(self, request: ScanRequest) -> Callable[[int], int]:
+        """Return a function that estimates the memory of a row group; it can be much larger."""
+        metadata = self._metadata
+        row_bytes = metadata.row_bytes(request.positions)
+
+        def size_of(group: int) -> int:
+            stored = metadata.bytes_of(group)
+            if stored > SMALL_GROUP_BYTES:
+                stored = metadata.decompressed_bytes(group, request.positions)
+            return max(stored, row_bytes * metadata.rows_of(group))
+
+        return size_of
+
     def whole(self, request: ScanRequest, groups: Sequence[int]) -> list[pa.RecordBatch] | None:
         """Read row groups together; return None if they are large."""
-        num_rows = sum(map(self._metadata.rows_of, groups))
-        if num_rows * self._metadata.row_bytes(request.positions) > WHOLE_GROUP_BYTES:
+        if sum(map(self._sizes(request), groups)) > WHOLE_GROUP_BYTES:
             return None
         limit = WHOLE_GROUP_BYTES
         if request.memory_limit is not None:

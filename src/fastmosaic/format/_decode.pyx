@@ -705,7 +705,7 @@ cdef int size_strings(Column* column, int64_t* total) noexcept nogil:
     cdef int i, count = 0, fault
     cdef Entry entry
     total[0] = 0
-    if page.encoding == CONST:
+    if page.entries == 1:
         total[0] = entry_at(page, page.meta).size * page.non_null
         return FINE
     while done < page.non_null:

@@ -239,14 +239,25 @@ class FileMetaData:
     def projected_bytes(self, group: int, positions: Iterable[int]) -> int:
         """Estimate how many bytes of a row group must be read for the columns at `positions`."""
         total = 0
-        for number, wanted in Counter(map(self._schema.bucket_of, positions)).items():
-            bucket = self.bucket(group, number)
-            total += (
-                bucket.compressed_size
-                if bucket.layout == Layout.MONOLITHIC
-                else bucket.compressed_size * wanted // len(self._schema.bucket_columns(number))
-            )
+        for bucket, share in self._shares(group, positions):
+            whole = bucket.layout == Layout.MONOLITHIC
+            total += bucket.compressed_size if whole else int(bucket.compressed_size * share)
         return total
+
+    def decompressed_bytes(self, group: int, positions: Iterable[int]) -> int:
+        """Estimate how many bytes of a row group the columns at `positions` have decompressed.
+
+        The size of a paged bucket is not known; it counts as compressed.
+        """
+        return sum(
+            int(max(bucket.compressed_size, bucket.uncompressed_size) * share)
+            for bucket, share in self._shares(group, positions)
+        )
+
+    def _shares(self, group: int, positions: Iterable[int]) -> Iterator[tuple[Bucket, float]]:
+        """Yield the buckets of the columns at `positions`, and the share of their columns."""
+        for number, wanted in Counter(map(self._schema.bucket_of, positions)).items():
+            yield self.bucket(group, number), wanted / len(self._schema.bucket_columns(number))
 
     def bucket(self, group: int, number: int) -> Bucket:
         """Return the location of bucket `number` of a row group."""
