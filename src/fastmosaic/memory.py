@@ -65,6 +65,8 @@ class Memory:
     @property
     def limit(self) -> int:
         """The number of bytes that the result may have."""
+        if self._whole is not None:
+            return self._whole.limit
         if self._limit is None:
             self._limit = default_limit()
         return self._limit

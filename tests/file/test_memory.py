@@ -140,7 +140,7 @@ def test_pages_that_are_not_kept_are_read_again(monkeypatch):
     table = pa.table({f"c{i}": pa.array([f"{i} {k}" for k in range(2000)]) for i in range(8)})
     for options in ({}, {"page_size_threshold": 0}):
         data = written(table, num_buckets=4, row_group_bytes=1 << 40, **options)
-        batches = list(fm.MosaicFile(data).iter_batches(300))
+        batches = list(fm.MosaicFile(data, memory_limit=50_000).iter_batches(300))
         assert pa.Table.from_batches(batches).equals(table)
 
 

@@ -40,7 +40,8 @@ WHOLE_GROUP_BYTES: Final = 128 << 20
 PORTION_BYTES: Final = 32 << 20
 # Rows that stand for all rows of a row group if these are equal.
 SAMPLE_ROWS: Final = 1024
-# Decompressed pages that are kept from one portion to the next. Others are decompressed again.
+# Decompressed pages that are kept from one portion to the next, or more if the memory limit is more
+# than twice that. Others are decompressed again for each portion.
 KEPT_BYTES: Final = 512 << 20
 
 
@@ -226,7 +227,7 @@ class Scanner:
         measured = map_in_order(_Opened.measure, (one for one, _ in fetched), use_threads)
         for one, (stored, of_task) in zip(opened, measured, strict=True):
             kept += stored
-            one.keep(kept <= KEPT_BYTES)
+            one.keep(kept <= KEPT_BYTES or kept <= memory().limit // 2)
             bound += of_task
         step = size * span.num_rows // max(1, bound)
         step = max(1, step // batch_rows) * batch_rows
