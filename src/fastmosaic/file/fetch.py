@@ -193,6 +193,10 @@ class Fetcher:
 
     def fetched(self, tasks: Sequence[BucketTask], use_threads: bool) -> Iterator[BucketTask]:
         """Yield tasks after their bytes were read, window by window."""
+        if len(tasks) == 1:
+            self.fetch(tasks, use_threads)
+            yield tasks[0]
+            return
         for window in self._windows(tasks):
             self.fetch(window, use_threads)
             yield from window

@@ -286,8 +286,9 @@ class _Decoding:
         )
         for _ in map_in_order(self._first, self._fetcher.fetched(tasks, use_threads), threaded):
             pass
-        for _ in map_in_order(self._second, self._later, use_threads):
-            pass
+        if self._later:
+            for _ in map_in_order(self._second, self._later, use_threads):
+                pass
         for group in self.too_large:
             self._memories[group].give_back()
 
