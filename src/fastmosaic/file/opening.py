@@ -18,7 +18,7 @@ from ..format.annex import Annex, Checksums
 from ..format.footer import Footer
 from ..format.metadata import FileMetaData
 from ..format.schema import SchemaBlock
-from ..format.wire import Compression, decompress
+from ..format.wire import Compression, decompress, is_suspicious
 from ..storage.source import Source
 
 # Usually covers all metadata, so that opening a file takes one read. For remote files a second read
@@ -104,7 +104,10 @@ def decode_schema(block: bytes, compression: Compression) -> SchemaBlock:
     """Decode a schema block, compressed or not."""
     body = block[4:]
     if compression == Compression.ZSTD:
-        body = decompress(body, int.from_bytes(block[:4], "big"))
+        size = int.from_bytes(block[:4], "big")
+        if is_suspicious(len(body), size):  # names differ from each other: they compress less
+            raise CorruptFileError(f"it declares {size} bytes, compressed to {len(body)}")
+        body = decompress(body, size)
     return SchemaBlock.decode(body)
 
 

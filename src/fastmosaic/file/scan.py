@@ -125,8 +125,7 @@ class Scanner:
         """Read a row group that is too large for one batch."""
         for task in self._fetcher.fetched(tasks, request.use_threads):
             with located(**task.place):
-                size = _opened(self._fetcher, task).measure(span.count)
-            memory.take(size)
+                _pay(memory, _opened(self._fetcher, task), span.count)
             task.release()
 
         def paid() -> Memory:
@@ -298,7 +297,7 @@ class _Decoding:
         try:
             decoder = _opened(self._fetcher, task)
             if not self._is_eager(decoder.bound(), task.size):
-                self._memories[group].take(decoder.measure(task.span.count))
+                _pay(self._memories[group], decoder, task.span.count)
                 self._later.append(task)
                 return
             task.release()
@@ -334,6 +333,14 @@ class _Decoding:
                 return False
             self._eager_bytes -= surplus
             return True
+
+
+def _pay(memory: Memory, decoder: ColumnDecoder, count: int) -> None:
+    """Take the memory for the next rows of a decoder, which cannot be used afterwards."""
+    size, zeros = decoder.measure(count)
+    memory.take(size)
+    if zeros:
+        memory.zeros(zeros)
 
 
 class _Paid(Memory):

@@ -214,13 +214,11 @@ def decode_lists(
     stored = _stored_element(value_type, bits)
     with _damage(data):
         block = _open(data, bits, num_rows, checksum)
-        memory.take(_arrow_bytes(block.num_arrays, block.num_elements, stored, block.text_size))
         if strict:
             _check_range(block, stored, "; strict=False reads it anyway")
-        elements = _as_type(_decode_elements(block, stored, bits), value_type)
-        validity = _allocate((block.num_arrays + 7) // 8, block.num_valid_arrays < block.num_arrays)
-        offsets = pa.allocate_buffer(4 * (block.num_arrays + 1))
-        block.fill_lists(_bytes(offsets), _bytes(validity))
+        memory.take(_sizes(block, stored)[0])
+        elements = _as_type(_decode_elements(block, stored, bits, memory), value_type)
+        validity, offsets = _decode_offsets(block, memory)
     return pa.Array.from_buffers(
         list_type,
         block.num_arrays,
@@ -228,6 +226,15 @@ def decode_lists(
         block.num_arrays - block.num_valid_arrays,
         children=[elements],
     )
+
+
+def measure_lists(
+    data: Any, value_type: pa.DataType, bits: int, *, num_rows: int
+) -> tuple[int, int]:
+    """Return what `decode_lists` takes from a memory, and how many zeros it uses."""
+    stored = _stored_element(value_type, bits)
+    with _damage(data):
+        return _sizes(_open(data, bits, num_rows, checksum=True), stored)
 
 
 def check_lists(
@@ -293,8 +300,28 @@ def _damage(data: Any, what: str = "array data block") -> Iterator[None]:
         raise CorruptFileError(f"{what} of {size} bytes: {error}") from error
 
 
-def _decode_elements(block: _array.Block, stored: pa.DataType, bits: int) -> pa.Array:
+def _decode_offsets(block: _array.Block, memory: Memory) -> tuple[pa.Buffer | None, pa.Buffer]:
+    """Return validity and offsets of the lists. A few bytes can stand for many empty ones."""
+    size = 4 * (block.num_arrays + 1)
+    if _has_equal_offsets(block):
+        zeros = memory.zeros(size).slice(0, size)
+        return None if block.num_valid_arrays else zeros, zeros
+    validity = _allocate((block.num_arrays + 7) // 8, block.num_valid_arrays < block.num_arrays)
+    offsets = pa.allocate_buffer(size)
+    block.fill_lists(_bytes(offsets), _bytes(validity))
+    return validity, offsets
+
+
+def _has_equal_offsets(block: _array.Block) -> bool:
+    return block.num_elements == 0 and block.num_valid_arrays in (0, block.num_arrays)
+
+
+def _decode_elements(
+    block: _array.Block, stored: pa.DataType, bits: int, memory: Memory
+) -> pa.Array:
     count = block.num_elements
+    if block.num_values == 0:
+        return _nulls(stored, count, memory)
     validity = _allocate((count + 7) // 8, block.num_values < count)
     if validity is not None:
         block.fill_validity(_bytes(validity))
@@ -309,6 +336,19 @@ def _decode_elements(block: _array.Block, stored: pa.DataType, bits: int) -> pa.
         )
         buffers = [validity, offsets, text]
     return pa.Array.from_buffers(stored, count, buffers, count - block.num_values)
+
+
+def _nulls(stored: pa.DataType, count: int, memory: Memory) -> pa.Array:
+    """Return `count` nulls, whose buffers are zeros."""
+    zeros = memory.zeros(_null_bytes(stored, count))
+    buffers = [zeros if count else None, zeros]
+    if _is_bytes(stored):
+        buffers.append(pa.py_buffer(b""))
+    return pa.Array.from_buffers(stored, count, buffers, count)
+
+
+def _null_bytes(stored: pa.DataType, count: int) -> int:
+    return 4 * (count + 1) if _is_bytes(stored) else count * stored.bit_width // 8 + 1
 
 
 def _as_type(elements: pa.Array, value_type: pa.DataType) -> pa.Array:
@@ -392,7 +432,17 @@ def _is_bytes(arrow: pa.DataType) -> bool:
     )
 
 
-def _arrow_bytes(num_arrays: int, num_elements: int, stored: pa.DataType, text_size: int) -> int:
-    """Return the memory of lists: offsets, bitmaps, elements."""
+def _sizes(block: _array.Block, stored: pa.DataType) -> tuple[int, int]:
+    """Return the memory of the lists in a block, and how many zeros they use."""
+    size = zeros = 0
+    if _has_equal_offsets(block):
+        zeros = 4 * (block.num_arrays + 1)
+    else:
+        has_nulls = block.num_valid_arrays < block.num_arrays
+        size += 4 * (block.num_arrays + 1) + ((block.num_arrays + 7) // 8 if has_nulls else 0)
+    count = block.num_elements
+    if block.num_values == 0:
+        return size, max(zeros, _null_bytes(stored, count))
     width = 32 if _is_bytes(stored) else stored.bit_width
-    return 4 * num_arrays + text_size + (num_arrays + num_elements * (1 + width)) // 8
+    size += block.text_size + (count * width + 7) // 8 + (4 if _is_bytes(stored) else 0)
+    return size + ((count + 7) // 8 if block.num_values < count else 0), zeros

@@ -104,25 +104,25 @@ class ColumnDecoder:
             raise self._corrupt(fault) from fault
         self.row += count
 
-    def measure(self, count: int) -> int:
-        """Return the memory that decoding the next `count` rows would take.
+    def measure(self, count: int) -> tuple[int, int]:
+        """Return the memory that decoding the next `count` rows would take, and zeros that it uses.
 
         Afterwards the decoder cannot be used any more.
         """
         try:
             if self._is_flat:
-                return sum(self._pages.measure(self._numbers, [count] * len(self._numbers)))
+                return self._pages.measure(self._numbers, [count] * len(self._numbers))
             sizes = [self._measure(root, count) for root in self._roots]
         except PageFault as fault:
             raise self._corrupt(fault) from fault
-        # Columns of nulls share their zeros.
-        return sum(size for size, _ in sizes) + max(zeros for _, zeros in sizes)
+        return sum(size for size, _ in sizes), max(zeros for _, zeros in sizes)
 
     def _measure(self, node: Node, count: int) -> tuple[int, int]:
         """Return the memory of a column, and how many zeros it uses."""
         number = self._number_of[node.flat]
         if node.type.kind == Kind.ARRAY_BLOCK:
-            return list_blocks.size(self._pages.block(number), node.type, count), 0
+            rows = self._pages.num_rows(number)  # it is decoded as a whole
+            return list_blocks.measure(self._pages.block(number), node.type, rows)
         if not node.children:
             return self._pages.measure([number], [count])
         total, nulls = self._pages.skip_lists(number, count)

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from ..errors import CorruptFileError, UnsupportedError
 from ..memory import Memory
-from .array_block import check_lists, decode_lists, element_bits, encode_lists
+from .array_block import check_lists, decode_lists, element_bits, encode_lists, measure_lists
 from .types import ColumnType, Kind
 from .wire import Cursor
 
@@ -71,6 +71,14 @@ def check(block: memoryview, column_type: ColumnType, num_rows: int, *, strict: 
         nullable=element.nullable,
         strict=strict,
     )
+
+
+def measure(block: memoryview | None, column_type: ColumnType, num_rows: int) -> tuple[int, int]:
+    """Return what `decode` takes from a memory, and how many zeros it uses."""
+    if block is None:
+        return 0, 4 * (num_rows + 1)
+    arrow = column_type.arrow.value_type
+    return measure_lists(block, arrow, _bits(column_type), num_rows=num_rows)
 
 
 def size(block: memoryview | None, column_type: ColumnType, num_rows: int) -> int:
