@@ -52,7 +52,11 @@ class Memory:
         expected: Callable[[], int] = lambda: 0,
         whole: Memory | None = None,
     ) -> None:
-        self._limit = None if limit is None else checked_limit(limit)
+        self._limit: int | None = None
+        if limit is not None:
+            self._limit = checked_limit(limit)
+        elif whole is None and VARIABLE in os.environ:
+            self._limit = default_limit()
         self._expected = expected
         self._whole = whole
         self._zeros: pa.Buffer | None = None

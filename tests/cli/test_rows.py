@@ -544,3 +544,17 @@ def test_values(array, expected, written):
     assert json_values(array) == expected
     assert texts(array) == written
     assert json.loads(json.dumps(json_values(array), allow_nan=False)) == expected
+
+
+def test_the_memory_limit_is_an_option(tmp_path, capsys, monkeypatch):
+    monkeypatch.delenv("FASTMOSAIC_MEMORY_LIMIT", raising=False)
+    path = str(tmp_path / "a.mosaic")
+    fm.write_table(pa.table({"s": ["x" * 2000] * 1000}), path)
+    assert main(["count", path, "--where", "s = ''", "--memory-limit", "1m"]) == 0
+    assert main(["head", "-n", "900", path, "--memory-limit", "1m"]) == 2
+    error = capsys.readouterr().err
+    assert "the result would take at least" in error
+    assert "--memory-limit" in error
+    assert "FASTMOSAIC_MEMORY_LIMIT" not in os.environ
+    with pytest.raises(SystemExit):
+        main(["head", path, "--memory-limit", "much"])

@@ -177,6 +177,31 @@ def test_bytes_that_belong_to_no_block_are_reported():
     assert (problem.offset, problem.message) == (schema_at, "5 bytes do not belong to any block")
 
 
+def test_bytes_that_nothing_refers_to_are_reported():
+    data = reference.encode_file([SCALARS], SCALARS.schema, num_buckets=2, compression=0)
+    index_at, schema_at = struct.unpack(">QQ", data[-32:-16])
+    size = int.from_bytes(data[schema_at : schema_at + 4], "big")
+    padded = (size + 3).to_bytes(4, "big") + data[schema_at + 4 : index_at] + b"abc"
+    footer = struct.pack(">QQ", index_at + 3, schema_at) + data[-16:]
+    report = fm.verify(data[:schema_at] + padded + data[index_at:-32] + footer)
+    (problem,) = report.problems
+    assert problem.part == "schema block"
+    assert problem.message == "3 bytes after the columns do not belong to anything"
+
+
+def test_elements_that_no_list_contains_are_reported():
+    table = pa.table({"a": pa.array([[1], [2, 3]], pa.list_(pa.int8()))})
+    data = written(table, compression="none", annex=False, use_dictionary=False)
+    # columns, children, their rows, encodings, nulls, lengths, elements
+    bucket = bytes.fromhex("01 01 03 00 00 00000001 00000002 010203")
+    assert data.startswith(bucket)
+    fewer = bytes.fromhex("01 01 03 00 00 00000001 00000001 010203") + data[len(bucket) :]
+    assert fm.read_table(fewer).column("a").to_pylist() == [[1], [2]]
+    (problem,) = fm.verify(fewer).problems
+    assert problem.message == "1 elements are stored that no list contains"
+    assert problem.column == "a"
+
+
 def test_a_file_of_version_1_says_what_could_not_be_verified():
     for options, missing in (
         ({"compression": 1}, "values: 3 of 3 blocks have no checksum"),

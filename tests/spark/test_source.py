@@ -273,3 +273,14 @@ def test_offsets_are_of_files_that_are_there(tmp_path):
     assert [row for batch in reader.read(one) for row in batch.to_pylist()] == [{"id": 2}]
     assert list(reader.partitions(last, last)) == []
     assert reader.latestOffset(last, ReadAllAvailable()) == last
+
+
+def test_the_memory_of_a_batch_is_limited(spark, tmp_path):
+    path = str(tmp_path / "a.mosaic")
+    fm.write_table(pa.table({"a": pa.array([7] * 1_000_000)}), path)
+    loaded = spark.read.format("mosaic").option("memoryLimit", "1m").load(path)
+    assert loaded.selectExpr("sum(a)").collect() == [(7_000_000,)]
+    long = str(tmp_path / "long.mosaic")
+    fm.write_table(pa.table({"s": ["x" * 100_000]}), long)
+    with pytest.raises(PySparkException, match="the limit is 65,536"):
+        spark.read.format("mosaic").option("memory_limit", "64k").load(long).collect()

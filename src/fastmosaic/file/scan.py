@@ -198,8 +198,8 @@ class Scanner:
         parts = self._fetcher.parts(request.positions)
         for group in groups:
             span = RowSpan.of(self._metadata, group, request.rows)
-            if not parts:
-                yield rows_without_columns(span.num_chosen)
+            if batch_rows >= span.count or not parts:
+                yield from self.read(request, [group], memory())
                 continue
             tasks = list(self._fetcher.tasks(span, parts))
             with located(file=self._name):

@@ -143,6 +143,14 @@ class _Check(Notes):
             f"footer, schema block and row group index: {self.metadata.num_row_groups} row groups, "
             f"{self.metadata.num_columns} columns, {self.metadata.num_buckets} buckets"
         )
+        if surplus := self.metadata.schema_block.surplus:
+            self.problems.append(
+                Problem(
+                    f"{surplus} bytes after the columns do not belong to anything",
+                    footer.schema_offset,
+                    part="schema block",
+                )
+            )
         blocks = None if annex is None else annex.blocks
         if blocks is not None and len(blocks.row_groups) != footer.num_row_groups:
             self.problems.append(

@@ -195,6 +195,8 @@ class BucketCheck(Notes):
             nulls = decoder.check(self._num_rows)
         else:
             nulls = self._check_values(decoder, field, stated)
+        if unused := decoder.num_unused():
+            raise CorruptFileError(f"{unused} elements are stored that no list contains")
         if nulls and not field.nullable:
             raise CorruptFileError(f"there are {nulls} nulls, but the column is declared not null")
         if stated is not None and nulls != stated.null_count:

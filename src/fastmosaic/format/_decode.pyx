@@ -1241,6 +1241,11 @@ cdef class Pages:
         self._check(column)
         return self._pages[column].rows - self._pages[column].non_null
 
+    def rows_left(self, Py_ssize_t column):
+        """Return the number of rows that were not decoded, checked or skipped."""
+        self._check(column)
+        return self._pages[column].rows - self._pages[column].row
+
     def is_constant(self, Py_ssize_t column):
         """Return whether all rows are null, or all rows have the same value."""
         cdef Page* page

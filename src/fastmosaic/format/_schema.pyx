@@ -705,7 +705,7 @@ cdef void put_token(Expander *self, uint8_t token, uint8_t *out) noexcept nogil:
 
 
 def decode_order(const uint8_t[::1] body not None, Py_ssize_t position, Py_ssize_t num_columns):
-    """Return the sorted position of each column, in user order.
+    """Return the sorted position of each column, in user order, and the number of bytes after them.
 
     If the body ends at `position`, there is no order: the user order is the sorted order.
     """
@@ -723,7 +723,7 @@ def decode_order(const uint8_t[::1] body not None, Py_ssize_t position, Py_ssize
     if position == body.shape[0]:
         for i in range(num_columns):
             order[i] = <int32_t> i
-        return as_integers(order_data)
+        return as_integers(order_data), 0
 
     block = body_at(body, position)
     seen = <uint8_t *> calloc(num_columns + 1, 1)
@@ -742,7 +742,7 @@ def decode_order(const uint8_t[::1] body not None, Py_ssize_t position, Py_ssize
                 order[i] = <int32_t> value
     finally:
         free(seen)
-    return as_integers(order_data)
+    return as_integers(order_data), body.shape[0] - offset_of(&block)
 
 
 # Looking up

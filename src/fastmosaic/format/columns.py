@@ -136,6 +136,16 @@ class ColumnDecoder:
         """Return whether the first row of all columns is like every other row."""
         return self._is_flat and all(map(self._pages.is_constant, self._numbers))
 
+    def num_unused(self) -> int:
+        """Return how many elements no list contains, after all rows were decoded or checked."""
+        if not self._columns.num_children:
+            return 0
+        return sum(
+            self._pages.rows_left(self._number_of[node.flat])
+            for root in self._roots
+            for node in root.walk()[1:]
+        )
+
     def check(self, count: int) -> int:
         """Check the next `count` rows as decoding does, without its memory; return their nulls.
 

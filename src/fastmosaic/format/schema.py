@@ -37,12 +37,14 @@ class SchemaBlock:
         "num_buckets",
         "num_columns",
         "order",
+        "surplus",
     )
 
     num_columns: int
     num_buckets: int
     kinds: bytes  # the Kind of each column
     order: memoryview[int]  # the sorted position of each column, in user order
+    surplus: int  # bytes after the block, which nothing refers to
 
     def __init__(self, body: bytes) -> None:
         cursor = Cursor(body)
@@ -67,7 +69,9 @@ class SchemaBlock:
             data, offsets, ascending = _schema.expand_names(
                 body, self._starts, longest, rules, MAX_NAMES_BYTES
             )
-            self.order = _schema.decode_order(body, self._starts[-1], self.num_columns)
+            self.order, self.surplus = _schema.decode_order(
+                body, self._starts[-1], self.num_columns
+            )
         except NotImplementedError as error:
             raise UnsupportedError(f"schema block: {error}") from error
         except ValueError as error:
