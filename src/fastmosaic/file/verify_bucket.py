@@ -212,7 +212,8 @@ class BucketCheck(Notes):
         self, decoder: ColumnDecoder, field: pa.Field, stated: Statistic | None
     ) -> int:
         """Decode and check all values of a column; return how many are null."""
-        num_rows = 1 if decoder.is_constant() else self._num_rows
+        is_one = decoder.is_constant() and not pa.types.is_nested(field.type)
+        num_rows = 1 if is_one else self._num_rows
         step = max(1, _PORTION_BYTES * self._num_rows // max(1, decoder.bound()))
         nulls = done = 0
         schema = pa.schema([field.with_nullable(True)])

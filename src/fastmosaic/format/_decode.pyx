@@ -1247,7 +1247,10 @@ cdef class Pages:
         return self._pages[column].rows - self._pages[column].row
 
     def is_constant(self, Py_ssize_t column):
-        """Return whether all rows are null, or all rows have the same value."""
+        """Return whether all rows are null, or all rows have the same value.
+
+        The lists of an array data block may differ unless all are null.
+        """
         cdef Page* page
         self._check(column)
         page = &self._pages[column]

@@ -134,7 +134,8 @@ class ColumnDecoder:
 
     def is_constant(self) -> bool:
         """Return whether the first row of all columns is like every other row."""
-        return self._is_flat and all(map(self._pages.is_constant, self._numbers))
+        # Lists are equal if their lengths are, and all their elements.
+        return all(map(self._pages.is_constant, self._numbers))
 
     def num_unused(self) -> int:
         """Return how many elements no list contains, after all rows were decoded or checked."""

@@ -7,7 +7,7 @@ from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -21,6 +21,8 @@ from .schema import SchemaBlock
 from .types import ARROW_WIDTH, ColumnType, Kind, decode_value
 from .user_schema import Attached
 from .wire import Compression, Cursor
+
+PAGED_EXPANSION: Final = 4  # of pages by decompression, if nothing else is known
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,10 +249,10 @@ class FileMetaData:
     def decompressed_bytes(self, group: int, positions: Iterable[int]) -> int:
         """Estimate how many bytes of a row group the columns at `positions` have decompressed.
 
-        The size of a paged bucket is not known; it counts as compressed.
+        The index does not contain the size of a paged bucket.
         """
         return sum(
-            int(max(bucket.compressed_size, bucket.uncompressed_size) * share)
+            int((bucket.uncompressed_size or bucket.compressed_size * PAGED_EXPANSION) * share)
             for bucket, share in self._shares(group, positions)
         )
 
