@@ -1216,7 +1216,8 @@ cdef class Pages:
         cdef Py_ssize_t i
         cdef Page* page
         for i in columns:
-            self._check(i)
+            if not 0 <= i < self._stop:
+                self._check(i)
             page = &self._pages[i]
             if page.encoding == ALL_NULL:
                 zeros = max(zeros, value_bytes(page))
@@ -1428,6 +1429,8 @@ cdef class Pages:
     def decode_into(self, columns, counts, Batch batch not None, places, memory):
         """Decode the next rows of `columns`, as many as `counts`, into `batch`, at their `places`.
 
+        `counts` is one number for all columns, or one for each.
+
         A column must not occur twice. `memory.take` is called with the size of the result before it is allocated, and
         `memory.zeros` for the values of columns that are null.
         """
@@ -1484,11 +1487,13 @@ cdef class Plan:
         cdef Py_ssize_t i, k
         cdef Column* column
         cdef int fault = FINE
+        cdef int64_t same = counts if isinstance(counts, int) else -1
         for k in range(self.count):
             i = columns[k]
-            pages._check_lengths(i, False)
+            if not 0 <= i < pages._stop or pages._pages[i].kind == ARRAY_BLOCK:
+                pages._check_lengths(i, False)
             self.columns[k].whole = &pages._pages[i]
-            self.columns[k].page.rows = counts[k]
+            self.columns[k].page.rows = same if same >= 0 else <int64_t>counts[k]
         with nogil:
             for k in range(self.count):
                 column = &self.columns[k]

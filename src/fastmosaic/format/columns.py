@@ -96,8 +96,7 @@ class ColumnDecoder:
         """
         try:
             if self._is_flat:
-                counts = [count] * len(self._numbers)
-                self._pages.decode_into(self._numbers, counts, batch, places, memory)
+                self._pages.decode_into(self._numbers, count, batch, places, memory)
             else:
                 self._decode_nested(count, batch, places, memory)
         except PageFault as fault:
@@ -111,7 +110,7 @@ class ColumnDecoder:
         """
         try:
             if self._is_flat:
-                return self._pages.measure(self._numbers, [count] * len(self._numbers))
+                return self._pages.measure(self._numbers, count)
             sizes = [self._measure(root, count) for root in self._roots]
         except PageFault as fault:
             raise self._corrupt(fault) from fault
