@@ -565,6 +565,7 @@ def unflatten(arrow: pa.DataType, columns: Iterator[pa.Array]) -> pa.Array:
     children = [unflatten(child, columns) for child in child_types(arrow)]
     require(all(length >= 0 for length in lengths), "negative length")
     require(all(sum(lengths) <= len(child) for child in children), "more elements than rows")
+    children = [child.slice(0, sum(lengths)) for child in children]  # surplus ones are ignored
     offsets = pa.array(accumulate(lengths, initial=0), pa.int32())
     container = pa.MapArray if pa.types.is_map(arrow) else pa.ListArray
     return container.from_arrays(offsets, *children, type=arrow, mask=primary.is_null())
