@@ -75,3 +75,16 @@ def test_what_was_written_is_read():
     table = fm.read_table(HOSTILE / "const100M.mosaic")
     assert table.num_rows == 100_000_000
     assert table.column("a").unique().to_pylist() == [7]
+
+
+def test_a_process_ends_while_arrow_releases_its_memory():
+    # Threads of Arrow's filter may hold the last batches when the interpreter ends.
+    script = (
+        "import sys, pyarrow.compute as pc, fastmosaic as fm\n"
+        "data = fm.MosaicDataset(sys.argv[1])\n"
+        "data.count_rows(pc.field('00').is_null() & pc.field('01').is_valid())"
+    )
+    command = [sys.executable, "-c", script, HOSTILE / "verify_4x60M.mosaic"]
+    for _ in range(4):
+        children = [subprocess.Popen(command) for _ in range(3)]
+        assert [child.wait() for child in children] == [0, 0, 0]

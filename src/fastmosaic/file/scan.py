@@ -141,12 +141,14 @@ class Scanner:
         Small row groups are read together, and each is a batch. Large ones are read in batches of a
         multiple of `batch_rows` rows.
         """
-        for window in self._windows(request, groups):
-            batches: Iterable[pa.RecordBatch] | None = self.whole(request, window)
+        for window, size in self._windows(request, groups):
+            batches: Iterable[pa.RecordBatch] | None = self.whole(request, window, size)
             yield from self.portions(request, window, batch_rows) if batches is None else batches
 
-    def _windows(self, request: ScanRequest, groups: Sequence[int]) -> Iterator[list[int]]:
-        """Divide row groups into windows that end when they reach WINDOW_BYTES."""
+    def _windows(
+        self, request: ScanRequest, groups: Sequence[int]
+    ) -> Iterator[tuple[list[int], int]]:
+        """Divide row groups into windows that end when they reach WINDOW_BYTES; yield their sizes."""
         size_of = self._sizes(request)
         window: list[int] = []
         size = 0
@@ -154,10 +156,10 @@ class Scanner:
             window.append(group)
             size += size_of(group)
             if size >= WINDOW_BYTES:
-                yield window
+                yield window, size
                 window, size = [], 0
         if window:
-            yield window
+            yield window, size
 
     def _sizes(self, request: ScanRequest) -> Callable[[int], int]:
         """Return a function that estimates the memory of a row group; it can be much larger."""
@@ -172,9 +174,13 @@ class Scanner:
 
         return size_of
 
-    def whole(self, request: ScanRequest, groups: Sequence[int]) -> list[pa.RecordBatch] | None:
-        """Read row groups together; return None if they are large."""
-        if sum(map(self._sizes(request), groups)) > WHOLE_GROUP_BYTES:
+    def whole(
+        self, request: ScanRequest, groups: Sequence[int], size: int | None = None
+    ) -> list[pa.RecordBatch] | None:
+        """Read row groups together; return None if they are large. Their `size` may be known."""
+        if size is None:
+            size = sum(map(self._sizes(request), groups))
+        if size > WHOLE_GROUP_BYTES:
             return None
         limit = WHOLE_GROUP_BYTES
         if request.memory_limit is not None:

@@ -26,6 +26,8 @@ from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.memoryview cimport PyMemoryView_FromMemory
 
+import atexit
+
 import pyarrow as pa
 
 _allocate = pa.allocate_buffer
@@ -49,6 +51,28 @@ cdef extern from *:
     }
     """
     void fm_use_huge_pages(void* memory, int64_t size) nogil
+
+cdef extern from *:
+    """
+    /* Arrow's threads release arrays, for which they need the GIL. At the end of the process a
+       thread that waits for it would be ended in the middle of Arrow's code, which aborts. So they
+       stop asking for it before, and leave the memory to the system. */
+    static int fm_closing, fm_releasing;
+    static int fm_begin_release(void) {
+        __atomic_add_fetch(&fm_releasing, 1, __ATOMIC_SEQ_CST);
+        return !__atomic_load_n(&fm_closing, __ATOMIC_SEQ_CST);
+    }
+    static void fm_end_release(void) { __atomic_sub_fetch(&fm_releasing, 1, __ATOMIC_SEQ_CST); }
+    static void fm_close(void) { __atomic_store_n(&fm_closing, 1, __ATOMIC_SEQ_CST); }
+    static int fm_is_releasing(void) { return __atomic_load_n(&fm_releasing, __ATOMIC_SEQ_CST); }
+    """
+    bint fm_begin_release() nogil
+    void fm_end_release() nogil
+    void fm_close() nogil
+    bint fm_is_releasing() nogil
+
+cdef extern from "unistd.h":
+    int usleep(unsigned int microseconds) nogil
 
 cdef extern from "Python.h":
     ctypedef struct PyObject
@@ -904,11 +928,21 @@ cdef struct Private:
 
 cdef void release_array(ArrowArray* array) noexcept nogil:
     cdef Private* private = <Private*>array.private_data
-    if Py_IsInitialized():  # an array may outlive the interpreter
+    if fm_begin_release() and Py_IsInitialized():  # an array may outlive the interpreter
         with gil:
             Py_XDECREF(private.owner)
+    fm_end_release()
     free(private)
     array.release = NULL
+
+
+@atexit.register
+def _stop_releasing():
+    """Let no thread ask for the GIL any more, and wait for those that do."""
+    fm_close()
+    with nogil:
+        while fm_is_releasing():
+            usleep(100)
 
 
 cdef bint make_array(Column* column) noexcept:
