@@ -556,16 +556,19 @@ def flatten(array: pa.Array) -> list[pa.Array]:
     return [lengths, *chain(*(flatten(child.take(kept)) for child in children))]
 
 
-def unflatten(arrow: pa.DataType, columns: Iterator[pa.Array]) -> pa.Array:
-    """Undo `flatten`, consuming `columns`."""
+def unflatten(
+    arrow: pa.DataType, columns: Iterator[pa.Array], num_rows: int | None = None
+) -> pa.Array:
+    """Undo `flatten`, consuming `columns`; rows after the first `num_rows` are ignored."""
     primary = next(columns)
+    if num_rows is not None:
+        require(num_rows <= len(primary), "more elements than rows")
+        primary = primary.slice(0, num_rows)
     if not is_nested(arrow):
         return primary
     lengths = [length or 0 for length in primary.to_pylist()]
-    children = [unflatten(child, columns) for child in child_types(arrow)]
     require(all(length >= 0 for length in lengths), "negative length")
-    require(all(sum(lengths) <= len(child) for child in children), "more elements than rows")
-    children = [child.slice(0, sum(lengths)) for child in children]  # surplus ones are ignored
+    children = [unflatten(child, columns, sum(lengths)) for child in child_types(arrow)]
     offsets = pa.array(accumulate(lengths, initial=0), pa.int32())
     container = pa.MapArray if pa.types.is_map(arrow) else pa.ListArray
     return container.from_arrays(offsets, *children, type=arrow, mask=primary.is_null())
