@@ -33,11 +33,12 @@ def read_table(
     use_threads: bool = True,
     memory_limit: MemoryLimit = None,
     strict: bool = True,
+    logical: bool = True,
 ) -> pa.Table:
     """Read a Mosaic file, or many (a directory, a glob or a list of paths), into a table.
 
     See `MosaicFile.read` for `columns`, `filters` and `row_groups`, which requires a single file,
-    `MosaicFile` for `memory_limit` and `strict`, and `MosaicDataset` for `schema`, `partitioning`,
+    `MosaicFile` for `memory_limit`, `strict` and `logical`, and `MosaicDataset` for `schema`, `partitioning`,
     `unify` and `follow_links`, which concern many files.
 
     >>> import pyarrow as pa, fastmosaic as fm
@@ -52,7 +53,11 @@ def read_table(
     if schema is None and not is_many(source, filesystem):
         try:
             file = MosaicFile(
-                source, filesystem=filesystem, memory_limit=memory_limit, strict=strict
+                source,
+                filesystem=filesystem,
+                memory_limit=memory_limit,
+                strict=strict,
+                logical=logical,
             )
         except IsADirectoryError:
             pass
@@ -74,6 +79,7 @@ def read_table(
         memory_limit=memory_limit,
         strict=strict,
         follow_links=follow_links,
+        logical=logical,
     )
     return files.read(columns, filters, use_threads)
 
@@ -120,8 +126,8 @@ def write_table(
     table : table, record batch, reader, dataset, scanner, data frame, or iterable
         A pyarrow object, anything with the Arrow stream interface (data frames of pandas and
         Polars, relations of DuckDB), or an iterable of tables and record batches. Data is
-        streamed, not collected in memory. `write_pandas` also keeps the index and the categories
-        of a pandas data frame.
+        streamed, not collected in memory. `write_pandas` also keeps the index of a pandas data
+        frame.
     where : path, URI or writable binary file object
     schema : pyarrow.Schema, optional
         The schema that the data must match. The default is that of the data, or of the first item

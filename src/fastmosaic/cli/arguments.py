@@ -13,6 +13,7 @@ from typing import Any, Final, NoReturn, TypeAlias
 import pyarrow as pa
 
 from ..convert.text import Dialect
+from ..format.column_set import ColumnSet
 from ..memory import parse_size
 from .exit import ERROR, complain
 
@@ -25,9 +26,11 @@ _DURATIONS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _DECIMAL: Final = re.compile(r"decimal(?:128)?\((\d+),\s*(-?\d+)\)")
 _ZONED: Final = re.compile(r"timestamp\[(s|ms|us|ns),\s*(?:tz=)?([^\]]+)\]")
 _TYPES: Final = (
-    *("bool", "int8", "int16", "int32", "int64", "float", "double", "string", "binary"),
-    *("date32", "time32[s]", "time32[ms]", "timestamp[s]", "timestamp[ms]", "timestamp[us]"),
-    *("timestamp[ns]", "timestamp[us, tz=UTC]", "decimal(10, 2)"),
+    *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
+    *("halffloat", "float", "double", "string", "binary", "date32", "time32[s]", "time32[ms]"),
+    *("time64[us]", "time64[ns]", "timestamp[s]", "timestamp[ms]", "timestamp[us]"),
+    *("timestamp[ns]", "timestamp[us, tz=UTC]", "duration[s]", "duration[ms]", "duration[us]"),
+    *("duration[ns]", "decimal(10, 2)"),
 )
 _ESCAPES: Final = {"\\t": "\t", "tab": "\t"}
 
@@ -120,9 +123,20 @@ def add_columns(parser: Options) -> None:
         "--columns",
         action="append",
         metavar="NAMES",
-        help="columns by name or glob, e.g. id,'sensor_temp_*'; may be repeated",
+        help="columns by name or glob, e.g. id,'sensor_temp_*', or fields of structs, e.g. "
+        "info.name; may be repeated",
     )
     option.completer = complete_columns
+
+
+def add_stored(parser: Options) -> None:
+    """Add `--stored`."""
+    parser.add_argument(
+        "--stored",
+        action="store_true",
+        help="columns as Mosaic files store them and other readers see them: a struct is one column "
+        "for each of its fields",
+    )
 
 
 def add_where(parser: Options) -> None:
@@ -284,10 +298,16 @@ def _names_in(paths: Sequence[str]) -> Sequence[str]:
     from ..convert.read import format_of, inspect
     from ..dataset.discovery import discover
     from ..dataset.fileset import FileSet
+    from ..schemas.union import Fixed
 
     first = discover(list(paths))[0]
     format = format_of(first.name) or "mosaic"
     if format == "mosaic":
-        return FileSet(list(paths)).columns.names()
+        return _with_paths(FileSet(list(paths)).columns)
     schema, _ = inspect(first, format, first.size or 0)
-    return schema.names
+    return _with_paths(Fixed(schema))
+
+
+def _with_paths(columns: ColumnSet) -> list[str]:
+    """Return the names of all columns, and the paths of the fields of structs."""
+    return list(dict.fromkeys([*columns.names(), *columns.paths()]))

@@ -14,7 +14,8 @@ from ..convert import read as formats
 from ..convert.find import STANDARD
 from ..convert.inputs import Input, matching
 from ..file.options import OPTIONS, Option, OptionKind
-from ..query.selection import NameList, split_names
+from ..query.selection import split_names
+from ..schemas.union import Fixed
 from ..storage.location import as_arrow, locate
 from ..storage.secrets import redacted
 from .arguments import positive, size
@@ -96,7 +97,7 @@ def writer_options(
             raise ValueError(f"{OPTIONS[name].flag} is an option of {known}, not of {format}")
     if statistics := options.get("write_statistics"):
         is_all = statistics == ["all"]
-        options["write_statistics"] = is_all or matching(statistics, NameList(schema.names))
+        options["write_statistics"] = is_all or matching(statistics, Fixed(schema))
     if format == "arrow":
         options |= _arrow_options(arguments.target, options)
         options.pop("compression_level", None)

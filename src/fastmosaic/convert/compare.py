@@ -11,10 +11,11 @@ import pyarrow as pa
 from pyarrow import types
 
 from ..errors import UnsupportedError
-from ..format.types import storage_type
+from ..format.types import plain_type
 from ..schemas.fit import Fits
 from ..schemas.widen import widened
 from .inputs import Input, open_input
+from .values import json_values, readable_leaves
 
 _NUM_SHOWN: Final = 3  # rows of a column that differs
 
@@ -115,7 +116,7 @@ class SchemaDifference:
         return cls(
             only_one=[field for field in one if field.name not in known],
             only_other=[field for field in other if field.name not in known],
-            types=[(a, b) for a, b in pairs if not _is_same_type(a.type, b.type, strict)],
+            types=[(a, b) for a, b in pairs if not is_same_type(a.type, b.type, strict)],
             order=order,
             metadata=_metadata(one, other, pairs),
             common=pa.schema(fields),
@@ -139,27 +140,38 @@ class SchemaDifference:
         }
 
 
-def _is_same_type(one: pa.DataType, other: pa.DataType, strict: bool) -> bool:
+def is_same_type(one: pa.DataType, other: pa.DataType, strict: bool) -> bool:
+    """Return whether types are equal or, unless `strict`, hold the same values."""
     if strict or one == other:
         return bool(one == other)
     try:
-        return bool(storage_type(one) == storage_type(other))
+        return bool(_nullable(plain_type(one)) == _nullable(plain_type(other)))
     except UnsupportedError:
         return False
 
 
+def _nullable(plain: pa.DataType) -> pa.DataType:
+    """Return a plain type in which all fields of structs, and elements of lists, may be null."""
+    if types.is_struct(plain):
+        return pa.struct([(field.name, _nullable(field.type)) for field in plain])
+    if types.is_map(plain):
+        return pa.map_(_nullable(plain.key_type), _nullable(plain.item_type))
+    return pa.list_(_nullable(plain.value_type)) if types.is_list(plain) else plain
+
+
 def common_type(one: pa.DataType, other: pa.DataType) -> pa.DataType | None:
     """Return a type as which values of both can be compared, or None."""
-    if one == other or types.is_null(other):
-        return one
-    if types.is_null(one):
-        return other
+    if types.is_null(one) or types.is_null(other):
+        one, other = (other, other) if types.is_null(one) else (one, one)
     try:
-        one, other = storage_type(one), storage_type(other)
+        one, other = _nullable(plain_type(one)), _nullable(plain_type(other))
     except UnsupportedError:
-        return None
+        return one if one == other else None
     if wide := widened(one, other):
         return wide
+    if all(types.is_integer(type) or types.is_decimal(type) for type in (one, other)):
+        scales = [type.scale for type in (one, other) if types.is_decimal(type)]
+        return pa.decimal256(76, max(0, *scales))
     if all(map(_is_number, (one, other))):
         return pa.float64()
     for date, moment in ((one, other), (other, one)):
@@ -295,7 +307,7 @@ def differing(one: pa.Array, other: pa.Array) -> list[int]:
     import pyarrow.compute as pc
 
     if types.is_nested(one.type) or types.is_interval(one.type):
-        pairs = zip(one.to_pylist(), other.to_pylist(), strict=True)
+        pairs = zip(*(json_values(each, object_of=list) for each in (one, other)), strict=True)
         return [row for row, (a, b) in enumerate(pairs) if not _is_same(a, b)]
     unequal = pc.fill_null(pc.not_equal(one, other), False)
     if types.is_floating(one.type):
@@ -315,7 +327,7 @@ def _is_same(one: Any, other: Any) -> bool:
 
 
 def _shown(array: pa.Array, row: int) -> Any:
-    if types.is_temporal(array.type):
+    if types.is_temporal(array.type) or types.is_nested(array.type):
         # Python's types have no nanoseconds, and no years beyond 9999.
-        return array.slice(row, 1).cast(pa.string())[0].as_py()
+        return json_values(array.slice(row, 1), readable_leaves)[0]
     return array[row].as_py()

@@ -17,18 +17,22 @@ import pyarrow as pa
 from ..dataset.discovery import Found
 from ..dataset.fileset import FileSet
 from ..dataset.hive import resolve
-from ..errors import ColumnNotFoundError, SchemaMismatchError
-from ..query.filters import filter_table
+from ..errors import SchemaMismatchError
+from ..format.column_set import ColumnSet
+from ..format.types import plain_type
+from ..query.filters import filter_table, matching_rows
+from ..query.query import Query
 from ..query.rows import one_batch
 from ..query.selection import GLOB, Choices, NameList, selected, split_names
 from ..schemas.fit import Fits
+from ..schemas.union import Fixed
 from ..schemas.widen import unite
 from . import read as formats, text
 from .find import find, naming_file, size_of
 from .text import DEFAULT_DIALECT, Dialect
 
 if TYPE_CHECKING:
-    from pyarrow.compute import Expression
+    from ..query.where import Condition
 
 _BATCH_ROWS: Final = 65536
 _ADVICE: Final = "use --type to choose another type"
@@ -50,33 +54,26 @@ class Input(ABC):
     @abstractmethod
     def schema(self) -> pa.Schema: ...
 
-    def field(self, name: str) -> pa.Field:
-        """Return the column called `name`, or raise `ColumnNotFoundError`."""
-        index = self.schema.get_field_index(name)
-        if index < 0:
-            raise ColumnNotFoundError.for_name(name, self.choices.similar(name))
-        return self.schema.field(index)
+    @property
+    @abstractmethod
+    def columns(self) -> ColumnSet:
+        """The columns, of which conditions and names can select some."""
 
     def names(self) -> list[str]:
-        return list(self.schema.names)
-
-    @property
-    def choices(self) -> Choices:
-        """The columns that can be selected."""
-        return NameList(self.names())
+        return self.columns.names()
 
     def select(self, patterns: Sequence[str] | None) -> list[str] | None:
-        """Return the columns that match patterns: names and globs, separated by commas.
+        """Return the columns and fields that match names and globs, separated by commas.
 
         They come in the order of the patterns, each once. None stands for all columns.
         """
-        return None if patterns is None else matching(patterns, self.choices)
+        return None if patterns is None else matching(patterns, self.columns)
 
     def schema_of(self, columns: Sequence[str] | None) -> pa.Schema:
-        """Return the schema of batches of these columns."""
+        """Return the schema of batches of these columns, or fields of structs."""
         if columns is None:
             return self.schema
-        return pa.schema([self.field(name) for name in columns], self.schema.metadata)
+        return self.columns.select(columns).with_metadata(self.schema.metadata)
 
     def batches(
         self,
@@ -93,14 +90,11 @@ class Input(ABC):
         columns; each batch is converted to it once.
         """
         if columns is not None:
-            for name in columns:
-                self.field(name)
+            self.columns.select(columns)
         from ..query.where import parse
 
         condition = None if where is None else parse(where)
-        expression = None if condition is None else condition.expression(self.field)
-        needed = () if condition is None else condition.names
-        return self._batches(columns, expression, needed, advance or (lambda step: None), schema)
+        return self._batches(columns, condition, advance or (lambda step: None), schema)
 
     def count(self, where: str | None = None) -> int:
         """Return the number of rows that match."""
@@ -112,12 +106,11 @@ class Input(ABC):
     def _batches(
         self,
         columns: Sequence[str] | None,
-        expression: Expression | None,
-        needed: Sequence[str],
+        condition: Condition | None,
         advance: Advance,
         schema: pa.Schema | None,
     ) -> Generator[pa.RecordBatch]:
-        """Yield the rows that match; `needed` are the columns of the expression."""
+        """Return the rows that match; errors in the condition are raised before the first one."""
 
 
 def open_input(
@@ -128,17 +121,23 @@ def open_input(
     dialect: Dialect = DEFAULT_DIALECT,
     whole: bool = False,
     follow_links: bool = False,
+    stored: bool = False,
 ) -> Input:
     """Open files of one format by their paths, directories or globs; "-" is standard input.
 
     `types` are the types of columns in text, by name or glob. The types of other columns are
     inferred from the first block of each file, or from all of its text with `whole`. Links that
-    lead out of a directory are an error, unless `follow_links`.
+    lead out of a directory are an error, unless `follow_links`. With `stored`, the columns are
+    those that Mosaic files store, as other readers see them.
     """
     found = find(paths, format, follow_links=follow_links)
     source: Input
     if found.format == "mosaic":
-        source = _MosaicInput(found.files, types)
+        source = _MosaicInput(found.files, types, stored)
+    elif stored:
+        raise ValueError(
+            f"{found.files[0].name}: --stored requires Mosaic files, and the format is {found.format}"
+        )
     else:
         source = _OtherInput(found.files, found.format, types, dialect, whole)
     source.spool = found.spool
@@ -157,10 +156,12 @@ def matching(patterns: Sequence[str], choices: Choices) -> list[str]:
 class _MosaicInput(Input):
     """A dataset of Mosaic files."""
 
-    def __init__(self, found: list[Found], types: Mapping[str, pa.DataType] | None) -> None:
+    def __init__(
+        self, found: list[Found], types: Mapping[str, pa.DataType] | None, stored: bool
+    ) -> None:
         self.format = "mosaic"
         self.files = found
-        self.fileset: FileSet = FileSet(found)
+        self.fileset: FileSet = FileSet(found, logical=not stored)
         self._advice = "" if types is None else _ADVICE
         self.num_bytes = sum(file.size for file in self.fileset.files)
         self.num_rows = self.fileset.count_rows()
@@ -169,28 +170,27 @@ class _MosaicInput(Input):
     def schema(self) -> pa.Schema:
         return self.fileset.schema
 
+    @property
+    def columns(self) -> ColumnSet:
+        return self.fileset.columns
+
     def schema_of(self, columns: Sequence[str] | None) -> pa.Schema:
         return self.fileset.query(columns, None).result
-
-    def field(self, name: str) -> pa.Field:
-        return self.fileset.columns.field(name)
-
-    def names(self) -> list[str]:
-        return self.fileset.columns.names()
-
-    @property
-    def choices(self) -> Choices:
-        return self.fileset.columns
 
     def _batches(
         self,
         columns: Sequence[str] | None,
-        expression: Expression | None,
-        needed: Sequence[str],
+        condition: Condition | None,
         advance: Advance,
         schema: pa.Schema | None,
     ) -> Generator[pa.RecordBatch]:
+        expression = None if condition is None else condition.expression(self.columns)
         query = self.fileset.query(columns, expression)
+        return self._read(query, advance, schema)
+
+    def _read(
+        self, query: Query, advance: Advance, schema: pa.Schema | None
+    ) -> Generator[pa.RecordBatch]:
         num_rows = sum(planned.num_rows for planned in self.fileset.plan(query))
         row_bytes = self.num_bytes / max(1, num_rows)
         fits = Fits(query.result if schema is None else schema, advice=self._advice)
@@ -220,11 +220,16 @@ class _OtherInput(Input):
         self._values = dict(zip((one.place for one in found), values, strict=True))
         self._own = {one.place: self._inspect(one, whole) for one in found}
         self._schema = self._united()
+        self._columns = Fixed(self._schema)
         self.num_rows = self._count()
 
     @property
     def schema(self) -> pa.Schema:
         return self._schema
+
+    @property
+    def columns(self) -> ColumnSet:
+        return self._columns
 
     def _inspect(self, found: Found, whole: bool) -> pa.Schema:
         """Return the columns of a file."""
@@ -288,37 +293,47 @@ class _OtherInput(Input):
     def _batches(
         self,
         columns: Sequence[str] | None,
-        expression: Expression | None,
-        needed: Sequence[str],
+        condition: Condition | None,
         advance: Advance,
         schema: pa.Schema | None,
     ) -> Generator[pa.RecordBatch]:
+        matches = None if condition is None else _Matches(condition, self._schema)
         result = self.schema_of(columns) if schema is None else schema
+        return self._read(result, matches, advance)
+
+    def _read(
+        self, result: pa.Schema, matches: _Matches | None, advance: Advance
+    ) -> Generator[pa.RecordBatch]:
         target = result
-        if expression is not None:
-            # The condition was bound to the columns as they are in the files.
-            names = dict.fromkeys([*result.names, *needed])
-            target = pa.schema([self.field(name) for name in names], self._schema.metadata)
+        if matches is not None:
+            fields = {field.name: field for field in result}
+            fields |= {name: self._columns.field(name) for name in matches.names}
+            target = pa.schema(fields.values(), self._schema.metadata)
         advice = "" if self._types is None else _ADVICE
         fits = Fits(target, self._partitions, drop=True, advice=advice)
         finish = Fits(result, drop=True, advice=advice)
         for one in self.files:
             with _explaining(one.name, self._types):
-                for batch in self._read(one, target.names, advance):
+                for batch in self._read_file(one, target, advance):
                     for part in fits(batch, self._values[one.place]):
-                        if expression is None:
+                        if matches is None:
                             yield part
-                            continue
-                        found = filter_table(pa.Table.from_batches([part]), expression)
-                        yield from finish(one_batch(found))
+                        else:
+                            yield from finish(matches(part))
 
-    def _read(self, one: Found, names: Sequence[str], advance: Advance) -> Iterator[pa.RecordBatch]:
-        """Yield batches of a file that contain at least those of the columns that it has."""
+    def _read_file(
+        self, one: Found, target: pa.Schema, advance: Advance
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield batches of a file that contain at least those columns of `target` that it has."""
         own = self._own[one.place]
-        schema = pa.schema([self.field(name) for name in own.names])
-        chosen = [name for name in names if own.get_field_index(name) >= 0]
+        schema = pa.schema([self._columns.field(name) for name in own.names])
+        chosen = [name for name in target.names if own.get_field_index(name) >= 0]
         # A field of JSON may only be left out if it is known.
         is_all = self.format != "csv" and set(chosen) == set(own.names)
+        if self.format == "parquet":  # which can read fields of structs
+            parts = [_parts(own.field(name), target.field(name)) for name in chosen]
+            chosen = [path for part in parts for path in part]
+            is_all = is_all and len(chosen) == len(own) and set(chosen) == set(own.names)
         return formats.batches(
             one,
             self.format,
@@ -329,6 +344,42 @@ class _OtherInput(Input):
             use_threads=True,
             advance=advance,
         )
+
+
+def _parts(own: pa.Field, wanted: pa.Field, path: str = "") -> list[str]:
+    """Return the paths of the fields of `own` that `wanted` has; its own if it has them all."""
+    path += own.name
+    if own.type == wanted.type or not all(pa.types.is_struct(one.type) for one in (own, wanted)):
+        return [path]
+    both = [field for field in own.type if wanted.type.get_field_index(field.name) >= 0]
+    if not both:
+        return [path]  # only the whole struct tells where it is null
+    inner = (_parts(one, wanted.type.field(one.name), f"{path}.") for one in both)
+    return [part for parts in inner for part in parts]
+
+
+class _Matches:
+    """Finds the rows of batches that match a condition, which compares values of plain types."""
+
+    def __init__(self, condition: Condition, schema: pa.Schema) -> None:
+        columns = Fixed(schema)
+        self.names = condition.columns(columns)
+        self._schema = pa.schema(map(_plain, map(columns.field, self.names)))
+        self._fits = Fits(self._schema, drop=True, advice="")
+        self._expression = condition.expression(Fixed(self._schema))
+
+    def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return the rows that match."""
+        if not self.names:
+            return one_batch(filter_table(pa.Table.from_batches([batch]), self._expression))
+        plain = pa.Table.from_batches(self._fits(batch), self._schema)
+        rows = matching_rows(plain, self._expression)
+        return batch if len(rows) == batch.num_rows else batch.take(pa.array(rows, pa.int64()))
+
+
+def _plain(field: pa.Field) -> pa.Field:
+    # A column without values is comparable with values of any type.
+    return field if pa.types.is_null(field.type) else field.with_type(plain_type(field.type))
 
 
 @contextmanager

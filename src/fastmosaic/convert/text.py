@@ -20,6 +20,9 @@ import pyarrow as pa
 from pyarrow import types
 
 from ..errors import CorruptFileError, SchemaMismatchError
+from ..format.paths import Path
+from ..schemas.union import Fixed
+from .leaves import changed, leaf_values, retyped
 
 # Parsed at a time. Arrow reads about thirty of them ahead.
 BLOCK_BYTES: Final = 8 << 20
@@ -30,6 +33,7 @@ _CSV_VALUE: Final = re.compile(
 _LEADING_ZERO: Final = re.compile(rb"(?<![0-9A-Za-z.:_/-])[+-]?0[0-9]")
 _FRACTIONAL: Final = r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d\.\d{1,9}Z?"
 _MAX_SHOWN: Final = 200
+_CSV_TYPES: Final = {pa.float16(): pa.float32()}  # as which Arrow reads a type that it lacks
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +98,8 @@ def read_schema(
         with open_stream() as stream, _translated(None):
             blocks = _blocks_of_lines(stream)
             schema = _schema_of_blocks(blocks if whole else islice(blocks, 1))
-        return with_types(schema, given(schema.names))
+        paths = Fixed(schema).paths()
+        return with_types(schema, given(list(dict.fromkeys([*schema.names, *paths]))))
     with open_stream() as stream, open_text(stream, format, dialect=dialect) as reader:
         check_names(reader.schema.names)
         known = given(reader.schema.names)
@@ -123,14 +128,16 @@ class LeadingZerosWarning(UserWarning):
 
 
 def with_types(schema: pa.Schema, given: Mapping[str, pa.DataType]) -> pa.Schema:
-    """Return the schema with the given types, and with given columns that it lacks."""
-    known = set(schema.names)
-    return pa.schema(
-        [
-            *(pa.field(field.name, given.get(field.name, field.type)) for field in schema),
-            *(pa.field(name, type) for name, type in given.items() if name not in known),
-        ]
-    )
+    """Return the schema with the types given for columns, or for fields by their paths.
+
+    Columns that it lacks are added.
+    """
+    columns = Fixed(schema)
+    paths = {name: columns.path(name) for name in given}
+    known = {path: given[name] for name, path in paths.items() if path is not None}
+    new = [pa.field(name, given[name]) for name, path in paths.items() if path is None]
+    schema = retyped(schema, known)
+    return pa.schema([*schema, *new], schema.metadata)
 
 
 def check_names(names: Sequence[str]) -> None:
@@ -147,7 +154,9 @@ def _open_csv(
 ) -> Any:
     from pyarrow import csv
 
-    column_types = None if schema is None else {field.name: field.type for field in schema}
+    column_types = None
+    if schema is not None:
+        column_types = {field.name: _CSV_TYPES.get(field.type, field.type) for field in schema}
     return csv.open_csv(
         source,
         read_options=csv.ReadOptions(
@@ -263,10 +272,7 @@ def _open_json(
         schema = pa.schema([schema.field(name) for name in columns])
         behavior = "ignore"
     if schema is not None:
-        # Arrow expects dates and times to be numbers in JSON: they are read as text and cast later.
-        schema = pa.schema(
-            [field.with_type(pa.string()) if _is_text(field.type) else field for field in schema]
-        )
+        schema = pa.schema([field.with_type(changed(field.type, _as_in_json)) for field in schema])
     return json.open_json(
         source,
         read_options=json.ReadOptions(block_size=BLOCK_BYTES, use_threads=False),
@@ -276,10 +282,17 @@ def _open_json(
     )
 
 
-def _is_text(type: pa.DataType) -> bool:
-    """Whether values of a type are texts in JSON that Arrow does not parse."""
+def _as_in_json(_: Path, type: pa.DataType) -> pa.DataType:
+    """Return the type as which Arrow reads values of a type from JSON; they are cast later.
+
+    Arrow expects dates and times to be numbers, and does not read all types.
+    """
     has_zone = types.is_timestamp(type) and type.tz is not None
-    return bool(types.is_date(type) or types.is_time(type) or has_zone)
+    if types.is_date(type) or types.is_time(type) or has_zone:
+        return pa.string()
+    if types.is_duration(type):
+        return pa.int64()
+    return pa.float64() if types.is_float16(type) else type
 
 
 def _blocks_of_lines(stream: Any) -> Iterator[bytes]:
@@ -298,27 +311,41 @@ def _blocks_of_lines(stream: Any) -> Iterator[bytes]:
 def _schema_of_blocks(blocks: Iterable[bytes]) -> pa.Schema:
     """Return the fields of all lines; texts that are dates or timestamps have these types."""
     schemas = []
-    forms: dict[str, set[pa.DataType | None]] = {}  # of texts, in each block; None for any others
+    forms: dict[Path, set[pa.DataType | None]] = {}  # of texts, in each block; None for any others
     for lines in blocks:
         table = _read_lines(lines)
-        moments = [field.name for field in table.schema if types.is_timestamp(field.type)]
         # Arrow takes dates for timestamps, and timestamps with fractions of a second for text.
-        fields = [(name, pa.string()) for name in moments]
-        texts = _read_lines(lines, pa.schema(fields)) if fields else None
-        for field in table.schema:
-            if texts is not None and types.is_timestamp(field.type):
-                form = pa.date32() if _are_dates(texts[field.name]) else field.type
-            elif types.is_string(field.type):
-                form = _fractional(table[field.name])
+        moments = [
+            _with_texts(field) for field in table.schema if _with_texts(field).type != field.type
+        ]
+        texts = _leaves_of(_read_lines(lines, pa.schema(moments))) if moments else {}
+        for path, values in _leaves_of(table).items():
+            if types.is_timestamp(values.type):
+                form = pa.date32() if _are_dates(texts[path]) else values.type
+            elif types.is_string(values.type):
+                form = _fractional(values)
             else:
                 continue
-            forms.setdefault(field.name, set()).add(form)
-        schemas.append(with_types(table.schema, dict(fields)))
+            forms.setdefault(path, set()).add(form)
+        schemas.append(pa.schema(map(_with_texts, table.schema)))
     if not schemas:
         raise CorruptFileError("the file is empty")
     united = pa.unify_schemas(schemas, promote_options="permissive")
-    found = {name: _common_form(known) for name, known in forms.items()}
-    return with_types(united, {name: type for name, type in found.items() if type is not None})
+    found = {path: _common_form(seen) for path, seen in forms.items()}
+    known = {path: type for path, type in found.items() if type is not None}
+    return retyped(united, known, leaves=True)
+
+
+def _with_texts(field: pa.Field) -> pa.Field:
+    """Return a field with text in place of timestamps."""
+    return field.with_type(
+        changed(field.type, lambda _, type: pa.string() if types.is_timestamp(type) else type)
+    )
+
+
+def _leaves_of(table: pa.Table) -> dict[Path, pa.ChunkedArray]:
+    pairs = zip(table.column_names, table.columns, strict=True)
+    return {path: leaf for name, column in pairs for path, leaf in leaf_values(column, (name,))}
 
 
 def _common_form(forms: set[pa.DataType | None]) -> pa.DataType | None:

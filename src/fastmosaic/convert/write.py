@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final, Protocol
 
@@ -13,42 +13,20 @@ import pyarrow as pa
 from pyarrow import types
 
 from ..errors import UnsupportedError
+from ..file.dictionaries import DictionaryCollector, dictionaries_in
 from ..file.writer import MosaicWriter
-from ..format.types import storage_type
+from ..format.plain_arrays import to_plain
+from ..format.types import plain_type
+from ..format.user_arrays import to_user
+from ..memory import Memory
 from ..schemas.fit import unsupported
 from ..storage.sink import Sink, open_sink
 from .read import COMPRESSED, TEXT
+from .supported import refused
+from .values import as_text, json_values
 
 _JOINED_BYTES: Final = 64 << 20  # in a row group of formats that make one of each batch
 _JSON_ROWS: Final = 1024  # converted to Python objects at a time
-
-# Types that a format lacks, or that are not read back from it as they were.
-_BYTES: Final = (
-    types.is_binary,
-    types.is_large_binary,
-    types.is_fixed_size_binary,
-    types.is_binary_view,
-)
-_LACKING: Final = {
-    "arrow": (types.is_dictionary,),  # a file has only one for all batches
-    "parquet": (types.is_interval,),
-    "orc": (
-        types.is_unsigned_integer,
-        types.is_float16,
-        types.is_time,
-        types.is_duration,
-        types.is_interval,
-        types.is_decimal32,
-        types.is_decimal64,
-        types.is_decimal256,
-        types.is_dictionary,
-        types.is_string_view,
-        types.is_binary_view,
-        types.is_null,
-    ),
-    "csv": (*_BYTES, types.is_nested, types.is_string_view, types.is_interval),
-    "json": (*_BYTES, types.is_interval),
-}
 
 
 class Target(Protocol):
@@ -80,13 +58,8 @@ def open_target(
 
 def check_options(format: str, schema: pa.Schema, options: Mapping[str, Any]) -> None:
     """Raise if the schema or the options do not allow a file to be written."""
-    refused = [
-        f"column {field.name!r}: {format} does not support {field.type}"
-        for field in schema
-        if _lacks(format, field.type)
-    ]
-    if refused:
-        raise unsupported(refused)
+    if found := refused(format, schema):
+        raise unsupported(found)
     try:
         open_target(format, pa.BufferOutputStream(), None, schema, options).abandon()
     except TypeError as error:
@@ -95,27 +68,6 @@ def check_options(format: str, schema: pa.Schema, options: Mapping[str, Any]) ->
         raise UnsupportedError(f"{format}: {error}") from error
     except pa.ArrowException as error:
         raise ValueError(f"{format}: {error}") from error
-
-
-def schema_for(format: str, schema: pa.Schema) -> pa.Schema:
-    """Return the schema of a file for `schema`: types that the format lacks become wider ones."""
-    if format == "mosaic" or not any(_lacks(format, field.type) for field in schema):
-        return schema
-    fields = []
-    for field in schema:
-        if _lacks(format, field.type):
-            with suppress(UnsupportedError):
-                stored = storage_type(field.type)
-                field = field if _lacks(format, stored) else field.with_type(stored)
-        fields.append(field)
-    return pa.schema(fields, schema.metadata)
-
-
-def _lacks(format: str, type: pa.DataType) -> bool:
-    children = (type.field(i).type for i in range(type.num_fields))
-    return any(is_kind(type) for is_kind in _LACKING.get(format, ())) or any(
-        _lacks(format, child) for child in children
-    )
 
 
 class _MosaicTarget:
@@ -148,6 +100,8 @@ class _ArrowTarget:
         options: Mapping[str, Any],
     ) -> None:
         self._schema = schema
+        # An Arrow file has one dictionary for all batches, and other formats have none.
+        self._dictionaries = _GrowingDictionaries(schema) if format == "arrow" else None
         self._held: list[pa.RecordBatch] = []
         self._held_bytes = 0
         self._sink = open_sink(where, filesystem)
@@ -169,6 +123,8 @@ class _ArrowTarget:
         if self._held:
             table = pa.Table.from_batches(self._held, self._schema)
             self._held, self._held_bytes = [], 0
+            if self._dictionaries is not None:
+                table = self._dictionaries.put_on(table)
             self._put(table.combine_chunks())
 
     def _put(self, table: pa.Table | None) -> None:
@@ -200,6 +156,39 @@ class _ArrowTarget:
             self._writer(None)
             self._stream.close()
         self._sink.abandon()
+
+
+class _GrowingDictionaries:
+    """Lets batches share the dictionaries of a file; new values are appended to them."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self._collected = DictionaryCollector(schema)
+        self._schema = schema
+
+    def put_on(self, table: pa.Table) -> pa.Table:
+        """Return a table with the same values, but dictionaries that contain all earlier ones."""
+        if not self._collected:
+            return table
+        self._collected.add_table(table)
+        columns = list(map(self._shared, self._schema, table.columns))
+        return pa.Table.from_arrays(columns, schema=self._schema)
+
+    def _shared(self, field: pa.Field, column: pa.ChunkedArray) -> pa.ChunkedArray:
+        path = (field.name,)
+        if not any(dictionaries_in(field.type, path)):
+            return column
+        plain = plain_type(field.type)
+        try:
+            arrays = [
+                to_user(to_plain(chunk, plain), field.type, path, self._collected, Memory())
+                for chunk in column.chunks
+            ]
+        except pa.ArrowInvalid as error:
+            raise UnsupportedError(
+                f"all rows together have more values than {field.type} can number",
+                column=field.name,
+            ) from error
+        return pa.chunked_array(arrays, field.type)
 
 
 class _Raw(io.RawIOBase):
@@ -280,7 +269,7 @@ def _writer(
         return lambda table: None if table is None else _write_lines(stream, table)
     from pyarrow import ipc
 
-    given = {"compression": "zstd", **options}
+    given = {"compression": "zstd", "emit_dictionary_deltas": True, **options}
     opens = ipc.new_stream if given.pop("stream", False) else ipc.new_file
     arrow = opens(stream, schema, options=ipc.IpcWriteOptions(**given))
     return lambda table: arrow.close() if table is None else arrow.write_table(table)
@@ -290,7 +279,7 @@ def _write_lines(stream: Any, table: pa.Table) -> None:
     """Write rows as JSON lines, which pyarrow reads but does not write."""
     for batch in table.to_batches(max_chunksize=_JSON_ROWS):
         names = batch.schema.names
-        columns = [_values(column) for column in batch.columns]
+        columns = [_values(column, name) for column, name in zip(batch.columns, names, strict=True)]
         for row in zip(*columns, strict=True) if columns else [()] * batch.num_rows:
             try:
                 line = json.dumps(
@@ -302,17 +291,38 @@ def _write_lines(stream: Any, table: pa.Table) -> None:
             except ValueError:
                 name = next(n for n, value in zip(names, row, strict=True) if _is_nan(value))
                 raise UnsupportedError(
-                    f"column {name!r}: JSON does not support NaN and infinity"
+                    "JSON does not support NaN and infinity", column=name
                 ) from None
             stream.write(line.encode() + b"\n")
 
 
-def _values(column: pa.Array) -> Iterator[Any]:
-    """Return an iterator over values as JSON has them; dates and times become text."""
-    if types.is_temporal(column.type):
+def _values(array: pa.Array, column: str) -> list[Any]:
+    try:
+        return json_values(array, _leaves, _object)
+    except _RepeatedKeyError:
+        raise UnsupportedError(
+            "a map contains a key more than once, which JSON does not support", column=column
+        ) from None
+
+
+def _leaves(array: pa.Array) -> list[Any]:
+    """Return values as JSON lines have them; dates and times become text."""
+    if types.is_temporal(array.type):
         # Python's types have no nanoseconds, and no years beyond 9999.
-        column = column.cast(pa.int64() if types.is_duration(column.type) else pa.string())
-    return iter(column.to_pylist(maps_as_pydicts="strict"))
+        array = array.cast(pa.int64() if types.is_duration(array.type) else pa.string())
+    values: list[Any] = array.to_pylist()
+    return values
+
+
+def _object(pairs: Sequence[tuple[Any, Any]]) -> dict[str, Any]:
+    found = {str(as_text(key)): value for key, value in pairs}
+    if len(found) < len(pairs):
+        raise _RepeatedKeyError
+    return found
+
+
+class _RepeatedKeyError(Exception):
+    """A map has a key more than once."""
 
 
 def _is_nan(value: Any) -> bool:

@@ -8,6 +8,7 @@ files        One file of a dataset: its metadata, read once, and reading row gro
 fileset      Many files as one table: open them, read, count and take rows
 hive         Hive partitions: directories named `key=value` and the columns they stand for
 hive_split   Split batches by the values of partition columns
+leaves       Leaves of columns: a struct counts as its fields
 open_files   Rows to files: a few open files for partitions, and bounded memory
 plan         Which files and row groups a query reads, and in what portions
 profile      Profiles of columns: their content and how they are stored

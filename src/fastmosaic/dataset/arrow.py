@@ -14,8 +14,9 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 
 from ..errors import UnsupportedError
+from ..format.paths import leaves
 from ..memory import MemoryLimit
-from ..query.query import columns_of
+from ..query.query import fields_of
 from ..query.rows import one_batch, take_rows
 from .fileset import FileSet, Partitioning
 
@@ -46,7 +47,7 @@ class MosaicDataset(ds.Dataset):
         Allow files with different schemas. In their union, columns that a file lacks are null
         there, and numbers, decimals and times get a type that holds all values. If False, different
         schemas are an error.
-    memory_limit, strict
+    memory_limit, strict, logical
         As in `MosaicFile`. The limit holds for the table that `read` returns, or for each batch.
     follow_links : bool, default False
         Follow links in a local directory that lead out of it. By default they are an error. Links
@@ -74,6 +75,7 @@ class MosaicDataset(ds.Dataset):
         memory_limit: MemoryLimit = None,
         strict: bool = True,
         follow_links: bool = False,
+        logical: bool = True,
     ) -> None:
         self._files = FileSet(
             source,
@@ -84,6 +86,7 @@ class MosaicDataset(ds.Dataset):
             memory_limit=memory_limit,
             strict=strict,
             follow_links=follow_links,
+            logical=logical,
         )
 
     def __reduce__(self) -> tuple[Any, tuple[FileSet]]:
@@ -167,9 +170,10 @@ class MosaicDataset(ds.Dataset):
         if not isinstance(columns, Mapping):
             return columns
         return [
-            name
+            ".".join(path)
             for expression in columns.values()
-            for name in columns_of(self._files.columns, expression, is_filter=False)
+            for field in fields_of(self._files.columns, expression, is_filter=False)
+            for path, _ in leaves(field)
         ]
 
     def to_table(
@@ -218,9 +222,9 @@ class MosaicDataset(ds.Dataset):
         """Read rows by number, counted among those that match `filter`, in the given order."""
         _check(options)
         numbers = pa.array(indices, pa.int64()).to_pylist()
-        if isinstance(columns, Mapping) or filter is not None:
+        if isinstance(columns, Mapping):
             return take_rows(self.to_table(columns, filter, use_threads=use_threads), numbers)
-        return self._files.take(numbers, self._files.query(columns, None), use_threads)
+        return self._files.take(numbers, self._files.query(columns, filter), use_threads)
 
     # The inherited versions use a C++ dataset and would crash the interpreter.
 

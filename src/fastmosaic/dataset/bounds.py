@@ -12,6 +12,7 @@ from typing import Final
 
 import pyarrow as pa
 
+from ..query.durations import duration_texts
 from .distinct import can_hash
 
 _MAX_HELD: Final = 16  # tables that are kept before they are merged
@@ -20,7 +21,10 @@ _NAMES: Final = ("column", "min", "max")
 
 
 class Bounds:
-    """Minimum and maximum of the columns of `schema`, except lists and maps."""
+    """Minimum and maximum of the columns of `schema` whose values have an order.
+
+    These are all except lists, maps, structs and intervals.
+    """
 
     def __init__(self, schema: pa.Schema) -> None:
         self._types = [_BoundsOfType(*one) for one in _by_type(schema).items()]
@@ -81,7 +85,7 @@ def _by_type(schema: pa.Schema) -> dict[pa.DataType, list[int]]:
     """Return the numbers of the columns that have an order, by type."""
     found: dict[pa.DataType, list[int]] = {}
     for place, type in enumerate(schema.types):
-        if can_hash(type):
+        if can_hash(type) and not pa.types.is_interval(type):
             found.setdefault(type, []).append(place)
     return found
 
@@ -116,9 +120,12 @@ class _BoundsOfType:
     def _add_each(self, columns: Sequence[pa.ChunkedArray]) -> pa.Table:
         import pyarrow.compute as pc
 
+        if pa.types.is_duration(self._type):  # of which Arrow cannot find them
+            columns = [column.cast(pa.int64()) for column in columns]
         found = [pc.min_max(_without_nan(column)) for column in columns]
         lows, highs = (
-            pa.concat_arrays([pa.repeat(one[name], 1) for one in found]) for name in ("min", "max")
+            pa.concat_arrays([pa.repeat(one[name], 1) for one in found]).cast(self._type)
+            for name in ("min", "max")
         )
         return _table(self._columns, lows, highs)
 
@@ -170,6 +177,8 @@ def _texts(values: pa.Array) -> list[str]:
     """Convert values, none of which is null, to text; binary ones to hexadecimal digits."""
     if pa.types.is_binary(values.type):
         return [value.hex() for value in values.to_pylist()]
+    if pa.types.is_duration(values.type):
+        return [text or "" for text in duration_texts(values)]
     try:
         found: list[str] = values.cast(pa.string()).to_pylist()
     except pa.ArrowInvalid:

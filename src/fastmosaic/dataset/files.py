@@ -12,15 +12,20 @@ from typing import Any, Final
 import pyarrow as pa
 
 from ..errors import CorruptFileError, MosaicError, UnsupportedError
+from ..file.dictionaries import FileDictionaries, wide_enough
 from ..file.opening import decode_schema, read_end
 from ..file.scan import Accepts, Scanner, ScanRequest
+from ..format.distinct_values import distinct, is_subsequence
+from ..format.file_schema import FileSchema
 from ..format.metadata import FileMetaData
+from ..format.paths import Path
 from ..format.schema import SchemaBlock
 from ..format.wire import Compression
 from ..memory import Memory
 from ..query.rows import Rows
 from ..schemas.fit import Fits
 from ..storage.source import Source, open_source
+from ..threads import REMOTE_THREADS, map_in_order
 from .discovery import Found
 
 
@@ -48,9 +53,11 @@ class ReadOptions:
 
     memory_limit: int | None = None
     strict: bool = True
+    logical: bool = True
 
 
 DEFAULTS: Final = ReadOptions()
+_WIDE_BITS: Final = 32  # indices of dictionaries that no dataset exceeds
 
 
 class File:
@@ -59,7 +66,17 @@ class File:
     Nothing is read before `metadata` is used. Local files are closed after each use.
     """
 
-    __slots__ = ("_metadata", "_reading", "_schemas", "_size", "_source", "found", "values")
+    __slots__ = (
+        "_columns",
+        "_dictionaries",
+        "_metadata",
+        "_reading",
+        "_schemas",
+        "_size",
+        "_source",
+        "found",
+        "values",
+    )
 
     def __init__(
         self,
@@ -68,6 +85,7 @@ class File:
         schemas: SchemaCache,
         reading: ReadOptions = DEFAULTS,
         state: Any = (None, 0),
+        columns: FileSchema | None = None,
     ) -> None:
         self.found = found
         self.values = values  # of its partition columns
@@ -76,6 +94,8 @@ class File:
         self._metadata: FileMetaData | None
         self._metadata, self._size = state
         self._source: Source | None = None
+        self._columns = columns
+        self._dictionaries: FileDictionaries | None = None
 
     def __reduce__(self) -> Any:
         state = self._metadata, self._size
@@ -102,6 +122,32 @@ class File:
         return self._metadata
 
     @property
+    def columns(self) -> FileSchema:
+        """The columns of the file: as the user sees them, or as they are stored."""
+        if self._columns is None:
+            metadata = self.metadata
+            self._columns = (
+                metadata.columns if self._reading.logical else FileSchema(metadata.schema_block)
+            )
+        return self._columns
+
+    @property
+    def dictionaries(self) -> FileDictionaries | None:
+        """The dictionaries of the user in the file."""
+        if self._dictionaries is None and self.metadata.dictionaries is not None:
+            source = Source(self.name, self.size, is_local=self.is_local, read=self._read_at)
+            self._dictionaries = FileDictionaries(source, self.metadata)
+        return self._dictionaries
+
+    def _read_at(self, offset: int, length: int) -> pa.Buffer:
+        """Read bytes of the file, which is not open."""
+        source = self._open()
+        try:
+            return source.read_at(offset, length)
+        finally:
+            self._release(source)
+
+    @property
     def size(self) -> int:
         """The size of the file in bytes when its metadata was read."""
         return self._size
@@ -115,8 +161,8 @@ class File:
         rows: Rows | None = None,
     ) -> list[pa.RecordBatch]:
         """Read row groups, or the rows of them that `rows` selects, as batches of the dataset."""
-        fit = fits.of_block(self.metadata.schema_block)
-        request = ScanRequest(fit.positions, fit.source, use_threads, rows)
+        fit = fits.of_file(self.columns)
+        request = ScanRequest(fit.projection, use_threads, rows)
         with self._scanning() as scanner:
             batches = scanner.read(request, groups, memory)
         return [part for batch in batches for part in fit(batch, self.values, self.name)]
@@ -137,14 +183,14 @@ class File:
         rows, with the dataset's limit for the memory of each. Large row groups of equal rows are left
         out unless the caller `accepts` them. A given `source` stays open.
         """
-        fit = fits.of_block(self.metadata.schema_block)
+        fit = fits.of_file(self.columns)
 
         def accepts_fitted(sample: pa.RecordBatch, num_rows: int) -> bool:
             fitted = fit(sample, self.values, self.name)
             return accepts is None or any(accepts(part, num_rows) for part in fitted)
 
         limit = self._reading.memory_limit
-        request = ScanRequest(fit.positions, fit.source, use_threads, rows, limit, accepts_fitted)
+        request = ScanRequest(fit.projection, use_threads, rows, limit, accepts_fitted)
         with self._scanning(source) as scanner:
             found = scanner.whole(request, groups)
         if found is not None:
@@ -190,6 +236,64 @@ class File:
             source.close()
         else:
             self._source = source
+
+
+class DatasetDictionaries:
+    """The dictionaries of many files.
+
+    If the dictionary of one file has all values, and the order of all others, it is that of the
+    dataset. Otherwise, values that a file does not share follow those before it.
+    """
+
+    def __init__(self, files: Sequence[File]) -> None:
+        self._files = files
+        self._found: dict[Path, tuple[pa.Array | None, bool]] = {}
+
+    def find(self, path: Path) -> pa.Array | None:
+        """Return the values of the dictionary at `path`, or None if no file has one."""
+        return self._look_up(path)[0]
+
+    def fitted(self, type: pa.DataType, path: Path) -> pa.DataType:
+        """Return `type` with wider indices if they are needed, and ordered only if all files agree."""
+        is_wide = type.index_type.bit_width >= _WIDE_BITS
+        if len(self._files) == 1 or (is_wide and not type.ordered):
+            return type  # without reading dictionaries
+        values, in_order = self._look_up(path)
+        index = wide_enough(type.index_type, 0 if values is None else len(values))
+        return pa.dictionary(index, type.value_type, type.ordered and in_order)
+
+    def _look_up(self, path: Path) -> tuple[pa.Array | None, bool]:
+        """Return the values of a dictionary, and whether they are in the order of all files."""
+        if path not in self._found:
+            self._found[path] = _united(self._read(path))
+        return self._found[path]
+
+    def _read(self, path: Path) -> list[pa.Array]:
+        """Return the distinct dictionaries at `path`."""
+
+        def read(file: File) -> pa.Array | None:
+            found = file.dictionaries
+            return None if found is None else found.find(path)
+
+        remote = not all(file.is_local for file in self._files)
+        every = map_in_order(
+            read, self._files, remote, purpose="dictionaries", threads=REMOTE_THREADS
+        )
+        parts: list[pa.Array] = []
+        for values in every:
+            if values is not None and not any(values.equals(part) for part in parts):
+                parts.append(values)
+        return [part for part in parts if part.type == parts[0].type]
+
+
+def _united(parts: Sequence[pa.Array]) -> tuple[pa.Array | None, bool]:
+    """Return the values of several dictionaries, and whether they are in the order of all."""
+    if not parts:
+        return None, True
+    longest = max(parts, key=len)
+    if all(part is longest or is_subsequence(part, longest) for part in parts):
+        return longest, True
+    return distinct(pa.concat_arrays(parts)), False
 
 
 def readable(files: Sequence[File]) -> list[File]:

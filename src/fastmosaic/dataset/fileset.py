@@ -16,18 +16,18 @@ import pyarrow as pa
 
 from ..errors import SchemaMismatchError
 from ..file.scan import MIN_THREADED_BYTES
-from ..format.metadata import FileMetaData
-from ..format.schema import SchemaBlock
+from ..format.column_set import ColumnSet
+from ..format.file_schema import FileSchema
 from ..format.user_schema import Attached, agreed
 from ..memory import Memory, MemoryLimit, checked_limit
 from ..query.query import Query
 from ..query.rows import Rows, concatenated, rows_without_columns, take_rows
 from ..schemas.fit import Fits
-from ..schemas.union import DatasetSchema, Fixed, Union
+from ..schemas.union import Fixed, Union
 from ..schemas.widen import check_same
 from ..threads import REMOTE_THREADS, map_in_order, num_threads
 from .discovery import discover
-from .files import File, ReadOptions, SchemaCache, readable
+from .files import DatasetDictionaries, File, ReadOptions, SchemaCache, readable
 from .hive import resolve
 from .plan import FilePlan, Window, plan, read_bytes, windows
 
@@ -59,6 +59,7 @@ class FileSet:
         memory_limit: MemoryLimit = None,
         strict: bool = True,
         follow_links: bool = False,
+        logical: bool = True,
     ) -> None:
         if partitioning not in ("hive", None) and not isinstance(partitioning, pa.Schema):
             raise ValueError(
@@ -81,14 +82,14 @@ class FileSet:
                 raise ValueError(f"partitioning: no directory is called {name}=...")
         schemas = SchemaCache()
         limit = None if memory_limit is None else checked_limit(memory_limit)
-        self.reading = ReadOptions(limit, strict)
+        self.reading = ReadOptions(limit, strict, logical)
         self.files = [
             File(*pair, schemas, self.reading) for pair in zip(found, values, strict=True)
         ]
         if skip_corrupt:
             self.files = readable(self.files)
-        self._blocks: dict[SchemaBlock, str] = {}  # each with the name of a file that has it
-        self.columns: DatasetSchema
+        self._schemas: dict[FileSchema, str] = {}  # each with the name of a file that has it
+        self.columns: ColumnSet
         self.attached: Attached | None = None
         if schema is not None:
             self.columns = Fixed(schema)
@@ -96,12 +97,13 @@ class FileSet:
             self._open(self.files)
             if not unify:
                 check_same(
-                    [(block.to_arrow(), name) for block, name in self._blocks.items()],
+                    [(columns.to_arrow(), name) for columns, name in self._schemas.items()],
                     exact=True,
                     advice="pass unify=True to read their union",
                 )
-            self.columns = Union(self._blocks, self.partitions)
-            self.attached = agreed(_message(file.metadata) for file in self.files)
+            self.columns = Union(self._schemas, self.partitions)
+            if logical:
+                self.attached = self._agreed()
 
     @property
     def schema(self) -> pa.Schema:
@@ -115,14 +117,22 @@ class FileSet:
         every = map_in_order(
             lambda file: file.metadata, files, remote, purpose="files", threads=REMOTE_THREADS
         )
-        for file, metadata in zip(files, every, strict=True):
-            if metadata.schema_block not in self._blocks:
-                self._check_keys(metadata.schema_block, file)
-                self._blocks[metadata.schema_block] = file.name
+        for file, _ in zip(files, every, strict=True):
+            if file.columns not in self._schemas:
+                self._check_keys(file)
+                self._schemas[file.columns] = file.name
 
-    def _check_keys(self, block: SchemaBlock, file: File) -> None:
+    def _agreed(self) -> Attached | None:
+        """Return the user's types and metadata that all files agree on."""
+        files = ((file.metadata.user_schema, file.columns) for file in self.files)
+        attached = agreed(files, self.partitions.names)
+        if attached is None or all(one.metadata.dictionaries is None for one in self.files):
+            return attached
+        return attached.with_dictionaries(DatasetDictionaries(self.files))
+
+    def _check_keys(self, file: File) -> None:
         for name in self.partitions.names:
-            if block.find(name) >= 0:
+            if file.columns.find(name) is not None:
                 raise SchemaMismatchError(
                     "the column is in the file and also a key in its path, "
                     f"{name}={file.found.keys[name]}; pass partitioning=None to read the one in "
@@ -218,10 +228,18 @@ class FileSet:
         return self.read_query(replace(query, limit=max(0, num_rows)), use_threads)
 
     def take(self, numbers: Sequence[int], query: Query, use_threads: bool = True) -> pa.Table:
-        """Read rows by number, in the given order; row groups without such a row are not read."""
-        rows = Rows.numbered(numbers)
-        table = self.read_query(replace(query, rows=rows), use_threads)
-        return take_rows(table, [rows.place(number) for number in numbers])
+        """Read rows by number, counted among those that match the filter, in the given order.
+
+        Without a filter, row groups without such a row are not read.
+        """
+        # Arrow takes rows of all plain types, but not of all types that users have.
+        plain = replace(query, attached=None)
+        if query.expression is None:
+            rows = Rows.numbered(numbers)
+            plain = replace(plain, rows=rows)
+            numbers = [rows.place(number) for number in numbers]
+        table = take_rows(self.read_query(plain, use_threads), numbers)
+        return table if query.attached is None else query.attached.put_on(table)
 
     def count_rows(self, filters: Any = None, use_threads: bool = True) -> int:
         """Count the rows that match; without a filter, only metadata is read."""
@@ -307,10 +325,6 @@ def _each(
     return map_in_order(
         lambda window: read(window, within), divided, across, purpose="files", threads=threads
     )
-
-
-def _message(metadata: FileMetaData) -> bytes | None:
-    return None if metadata.annex is None else metadata.annex.attached
 
 
 def _joined(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:

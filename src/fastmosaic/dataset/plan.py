@@ -144,7 +144,7 @@ def _matching_files(query: Query, files: Sequence[File], partitions: pa.Schema) 
     else:
         known = [
             [
-                filtering.constant(field, value, 1)
+                filtering.constant((field.name,), field.type, value, 1)
                 for (_, field), value in zip(keys, values, strict=True)
             ]
             for values in distinct
@@ -162,7 +162,7 @@ def _matching_groups(
         return [one for one in chosen if one.groups]  # the files were chosen by it
     names = partitions.names
     known = [
-        query.statistics(one.file.metadata, group, constants)
+        query.statistics(one.file.metadata, one.file.columns, group, constants)
         for one in chosen
         for constants in [dict(zip(names, one.file.values, strict=True))]
         for group in one.groups
@@ -196,5 +196,5 @@ def windows(plans: Iterable[FilePlan], fits: Fits, limit: int) -> Iterator[Windo
 def read_bytes(file: File, fits: Fits, groups: Iterable[int]) -> int:
     """Return about how many bytes of row groups are read."""
     metadata = file.metadata
-    positions = fits.of_block(metadata.schema_block).positions
+    positions = fits.of_file(file.columns).projection.positions
     return sum(metadata.projected_bytes(group, positions) for group in groups)

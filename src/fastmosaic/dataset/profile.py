@@ -1,6 +1,6 @@
 """Profiles of columns: their content and how they are stored.
 
-Row groups are measured one by one, and measurements can be merged. Memory stays bounded: a column
+A struct is profiled as its fields, each under its path. Row groups are measured one by one, and measurements can be merged. Memory stays bounded: a column
 keeps counts, its minimum and maximum, and a sketch of its distinct values.
 """
 
@@ -15,12 +15,14 @@ from typing import Final, NamedTuple
 import pyarrow as pa
 
 from ..file.stored import Encoding, stored_columns
-from ..format.schema import SchemaBlock
-from ..schemas.fit import Fits
+from ..format.file_schema import FileSchema
+from ..format.shred import ELEMENT_NULL, NULL
+from ..schemas.fit import Fits, plain_schema
 from ..storage.source import Source, open_source
 from .bounds import Bounds, as_text, integers, lists
 from .distinct import DistinctSketch, can_hash
 from .files import File
+from .leaves import leaf_columns, leaf_schema
 
 # Up to this number, distinct values are counted exactly.
 DISTINCT_EXACT: Final = 255
@@ -32,15 +34,16 @@ _MAX_HELD_BYTES: Final = 64 << 20  # of values that are measured together
 
 @dataclass(frozen=True, slots=True)
 class ColumnProfile:
-    """The profile of a column.
+    """The profile of a column, or of a field of a struct.
 
-    column        name
-    type          Arrow type, as text
-    rows, nulls   number of rows, and how many of them are null
+    column        name; of a field, its path
+    type          Arrow type, as text; of a field of structs in a list, the list of its values
+    rows, nulls   number of rows, and how many of them are null: the field, or a struct around it
     distinct      number of distinct values: exact up to `DISTINCT_EXACT`, otherwise an estimate;
                   None for lists and maps
     min, max      smallest and largest value as text; None if there is none
-    bytes         size of its pages in the files; of a monolithic bucket, its share
+    bytes         size of its pages in the files; of a monolithic bucket, its share. The first field
+                  of a struct includes the pages that tell where the struct is null.
     plain, const, dict, all_null, array_block    number of pages by encoding
     """
 
@@ -71,27 +74,36 @@ class Measures(NamedTuple):
     bounds: pa.Table
 
 
+class _LeafPlace(NamedTuple):
+    """To which leaf a stored column belongs, and whether it contains the values of the leaf."""
+
+    leaf: int
+    has_values: bool
+
+
 class Profiler:
-    """Measures the columns of `schema` in row groups of files."""
+    """Measures the columns of `schema`, of plain types or the user's, in row groups of files."""
 
     def __init__(self, schema: pa.Schema, partitions: pa.Schema) -> None:
-        self._schema = schema
-        self._fits = Fits(schema, partitions)
-        self._places: dict[SchemaBlock, dict[int, int]] = {}
+        self._schema = plain_schema(schema)
+        leaves = leaf_schema(self._schema)
+        self._leaf_names = leaves.names
+        self._fits = Fits(self._schema, partitions)
+        self._places: dict[FileSchema, dict[int, _LeafPlace]] = {}
         self._num_rows = 0
-        self._nulls = [0] * len(schema)
-        self._bytes = [0] * len(schema)
-        self._pages = {name: [0] * len(schema) for name in _ENCODINGS}
+        self._nulls = [0] * len(leaves)
+        self._bytes = [0] * len(leaves)
+        self._pages = {name: [0] * len(leaves) for name in _ENCODINGS}
         self._sketches = [
-            DistinctSketch(_SKETCH_SIZE) if can_hash(type) else None for type in schema.types
+            DistinctSketch(_SKETCH_SIZE) if can_hash(type) else None for type in leaves.types
         ]
-        self._bounds = Bounds(schema)
+        self._bounds = Bounds(leaves)
         self._held: list[pa.RecordBatch] = []
         self._held_bytes = 0
 
     def add(self, file: File, group: int, *, use_threads: bool = False) -> None:
         """Measure a row group; every byte of it is read at most once."""
-        places = self._places_in(file.metadata.schema_block)
+        places = self._places_in(file.columns)
         inner = open_source(file.found.path, file.found.filesystem, size=file.found.size)
         inner.name = file.name
         with _ReadOnce(inner) as source:
@@ -103,22 +115,34 @@ class Profiler:
                     self._add_held()
             for stored in stored_columns(source, file.metadata, group, places):
                 place = places[stored.position]
-                self._bytes[place] += stored.stored_bytes
-                self._pages[stored.encoding][place] += 1
+                self._bytes[place.leaf] += stored.stored_bytes
+                if place.has_values:
+                    self._pages[stored.encoding][place.leaf] += 1
 
-    def _places_in(self, block: SchemaBlock) -> dict[int, int]:
-        """Return the columns that a file contains, by their positions in the file."""
-        if block not in self._places:
-            found = ((block.find(name), place) for place, name in enumerate(self._schema.names))
-            self._places[block] = {position: place for position, place in found if position >= 0}
-        return self._places[block]
+    def _places_in(self, columns: FileSchema) -> dict[int, _LeafPlace]:
+        """Return the leaves that a file contains, by the positions of its stored columns."""
+        if columns not in self._places:
+            leaves = {name: place for place, name in enumerate(self._leaf_names)}
+            found: dict[int, _LeafPlace] = {}
+            for column in self._schema.names:
+                position = columns.block.find(column)
+                if column in leaves and position >= 0:
+                    found[position] = _LeafPlace(leaves[column], True)
+                    continue
+                for name in columns.stored_names(column):
+                    position = columns.block.find(name)
+                    place = _place(name, leaves) if position >= 0 else None
+                    if place is not None:
+                        found[position] = place
+            self._places[columns] = found
+        return self._places[columns]
 
     def _add_held(self) -> None:
         """Measure the values that are held."""
         table = pa.Table.from_batches(self._held, self._schema)
         self._num_rows += sum(batch.num_rows for batch in self._held)
         self._held, self._held_bytes = [], 0
-        columns = table.columns
+        columns = [leaf for column in table.columns for leaf in leaf_columns(column)]
         for place, (values, sketch) in enumerate(zip(columns, self._sketches, strict=True)):
             self._nulls[place] += values.null_count
             if sketch is not None:
@@ -138,8 +162,29 @@ class Profiler:
         return Measures(self._num_rows, pa.table(figures), self._bounds.to_table())
 
 
+def _place(stored: str, leaves: dict[str, int]) -> _LeafPlace | None:
+    """Return the leaf to which a stored column belongs, or None."""
+    if stored in leaves:
+        return _LeafPlace(leaves[stored], True)
+    around, _, last = stored.rpartition(".")
+    if last in (NULL, ELEMENT_NULL):
+        if around in leaves:  # a struct without fields
+            return _LeafPlace(leaves[around], True)
+        inside = (place for name, place in leaves.items() if name.startswith(f"{around}."))
+        first = next(inside, None)
+        return None if first is None else _LeafPlace(first, False)
+    while around and around not in leaves:  # a map with lists as keys has columns for both
+        around = around.rpartition(".")[0]
+    return _LeafPlace(leaves[around], True) if around else None
+
+
 def conclude(schema: pa.Schema, parts: Sequence[Measures]) -> tuple[ColumnProfile, ...]:
-    """Return the profile of each column, from the measurements of all `parts`."""
+    """Return the profile of each leaf, from the measurements of all `parts`.
+
+    `schema` is the one that was measured; profiles have its types.
+    """
+    shown = leaf_schema(schema).types
+    schema = leaf_schema(plain_schema(schema))
     num_rows = sum(part.num_rows for part in parts)
     sums = {
         name: [sum(counts) for counts in zip(*(_listed(one, name) for one in parts), strict=True)]
@@ -152,7 +197,7 @@ def conclude(schema: pa.Schema, parts: Sequence[Measures]) -> tuple[ColumnProfil
         profiles.append(
             ColumnProfile(
                 column=field.name,
-                type=str(field.type),
+                type=str(shown[place]),
                 rows=num_rows,
                 nulls=nulls,
                 # An estimate may be too large, but there are at most as many as values.

@@ -12,9 +12,9 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from ..format.file_schema import FileSchema
 from ..format.footer import Footer
 from ..format.metadata import FileMetaData
-from ..format.schema import SchemaBlock
 from ..query.query import Query
 from ..query.rows import Rows
 from ..schemas.fit import Fits
@@ -38,7 +38,7 @@ class FilePart:
     file_size: int
     footer: Footer
     index: bytes
-    block: int  # the number of its schema block in the scan
+    schema: int  # the number of its schema in the scan
     groups: tuple[int, ...]
     rows: Rows | None = None  # the rows of the file that are selected; None for all
 
@@ -59,24 +59,24 @@ class SplitScan:
         self,
         schema: pa.Schema,
         partitions: pa.Schema,
-        blocks: Sequence[SchemaBlock],
+        schemas: Sequence[FileSchema],
         reading: ReadOptions,
     ) -> None:
         self.schema = schema
         self._partitions = partitions
-        self._blocks = list(blocks)
+        self._schemas = list(schemas)
         self._reading = reading
 
     def __reduce__(self) -> Any:
-        return SplitScan, (self.schema, self._partitions, self._blocks, self._reading)
+        return SplitScan, (self.schema, self._partitions, self._schemas, self._reading)
 
     def read(self, split: Split, *, use_threads: bool = False) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a split, before a filter; memory stays bounded."""
         fits = Fits(self.schema, self._partitions)
         for part in split.parts:
-            metadata = FileMetaData(part.footer, self._blocks[part.block], part.index)
-            state = metadata, part.file_size
-            file = File(part.found, part.values, SchemaCache(), self._reading, state)
+            columns = self._schemas[part.schema]
+            state = FileMetaData(part.footer, columns.block, part.index), part.file_size
+            file = File(part.found, part.values, SchemaCache(), self._reading, state, columns)
             planned = FilePlan(file, list(part.groups), part.rows)
             for window in windows([planned], fits, TASK_WINDOW_BYTES):
                 yield from file.batches(fits, window.groups, use_threads, rows=window.rows)
@@ -92,7 +92,7 @@ def share_out(
     which row groups are read; whoever reads the splits must apply them to the rows.
     """
     fits = Fits(query.schema, files.partitions)
-    blocks: dict[SchemaBlock, int] = {}
+    schemas: dict[FileSchema, int] = {}
     wanted = [
         (planned, group, read_bytes(planned.file, fits, [group]))
         for planned in files.plan(query)
@@ -105,7 +105,7 @@ def share_out(
     size = cost = num_rows = 0
 
     def close() -> None:
-        parts = tuple(_part(planned, groups, blocks) for planned, groups in held)
+        parts = tuple(_part(planned, groups, schemas) for planned, groups in held)
         splits.append(Split(parts, num_rows, size))
 
     for planned, group, group_size in wanted:
@@ -122,10 +122,10 @@ def share_out(
         num_rows += planned.rows_of(group)
     if held:
         close()
-    return SplitScan(query.schema, files.partitions, list(blocks), files.reading), splits
+    return SplitScan(query.schema, files.partitions, list(schemas), files.reading), splits
 
 
-def _part(planned: FilePlan, groups: Sequence[int], blocks: dict[SchemaBlock, int]) -> FilePart:
+def _part(planned: FilePlan, groups: Sequence[int], schemas: dict[FileSchema, int]) -> FilePart:
     file, metadata = planned.file, planned.file.metadata
     return FilePart(
         file.found,
@@ -133,7 +133,7 @@ def _part(planned: FilePlan, groups: Sequence[int], blocks: dict[SchemaBlock, in
         file.size,
         metadata.footer,
         metadata.index,
-        blocks.setdefault(metadata.schema_block, len(blocks)),
+        schemas.setdefault(file.columns, len(schemas)),
         tuple(groups),
         planned.rows,
     )

@@ -12,10 +12,11 @@ from typing import Any, Final, Self, Unpack
 import pyarrow as pa
 
 from ..file.batches import open_batches
+from ..file.dictionaries import DictionaryCollector
 from ..file.layout import MIN_ARROW_BYTES
 from ..file.options import OPTIONS, WriteOptions, accepts_options, check_names
 from ..file.writer import MosaicWriter, Writable
-from ..schemas.fit import Fits, stored_schema
+from ..schemas.fit import Fits, NarrowCheck, plain_schema
 from ..storage.location import URI, is_open_file
 from ..storage.staging import SUFFIX, Staging, check_existing, new_prefix
 from .discovery import QUERY
@@ -232,10 +233,14 @@ class DatasetWriter:
                 raise ValueError(f"{option} must be at least 1, not {value}")
         self.prefix = prefix or new_prefix()
         self._identity = os.urandom(8).hex()
-        stored = stored_schema(schema)
-        splitter = Splitter(stored, partitioning)
+        plain = plain_schema(schema, annex=options.get("annex", True))
+        splitter = Splitter(plain, partitioning)
         of_files = splitter.schema
-        if stored is not schema:  # it may have metadata and extension types
+        # All files get the same dictionaries, as far as they are known when a file is complete.
+        restored = pa.schema([]) if plain is schema else schema
+        self._dictionaries = DictionaryCollector(restored)
+        self._check_narrow = NarrowCheck(restored)
+        if plain is not schema:  # it may have metadata and types that are not plain
             kept = set(of_files.names)
             of_files = pa.schema([field for field in schema if field.name in kept], schema.metadata)
         row_group_bytes = options.get("row_group_bytes", OPTIONS["row_group_bytes"].default)
@@ -245,11 +250,13 @@ class DatasetWriter:
             options["row_group_bytes"] = row_group_bytes
 
         def open_writer(path: str) -> MosaicWriter:
-            return MosaicWriter(open_file(path), of_files, **options)
+            writer = MosaicWriter(open_file(path), of_files, **options)
+            writer.join_dataset(self._dictionaries)
+            return writer
 
         # Invalid options raise an error before there is any file.
         MosaicWriter(pa.BufferOutputStream(), of_files, **options).abandon()
-        self._fits = Fits(stored, exact=True, advice="")
+        self._fits = Fits(plain, exact=True, advice="")
         self._files = OpenFiles(
             splitter,
             open_writer,
@@ -266,7 +273,10 @@ class DatasetWriter:
 
     def write_batch(self, batch: pa.RecordBatch) -> None:
         """Write a record batch. Columns are matched by name."""
-        for part in self._fits(batch):
+        fit = self._fits.of(batch.schema)
+        self._check_narrow(batch)
+        self._dictionaries.add(batch)
+        for part in fit(batch):
             self._files.add(part)
 
     def progress(self) -> WriteProgress:

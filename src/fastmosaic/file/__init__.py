@@ -1,6 +1,7 @@
 """One file: reading, writing, verifying, what is stored.
 
 batches    Data to write, as a stream of batches: from Arrow, data frames, databases
+dictionaries  Dictionaries of the user: their values, in the order in which the user had them
 encode     Encoding batches as a row group: what goes to which bucket, and how it is laid out
 fetch      Which bytes of a file columns of row groups need, and reading them in rounds
 layout     What the writer decides by cost: monolithic or paged buckets, where row groups end

@@ -8,6 +8,8 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from ..errors import UnsupportedError
+
 # A batch of a dataset has some tens of megabytes, whatever the number of columns.
 _SCAN_BYTES: Final = 32 << 20
 _MIN_SCAN_ROWS: Final = 1024
@@ -37,7 +39,7 @@ def open_batches(
     if isinstance(data, pa.Table | pa.RecordBatch):
         return data.schema, iter([data])
     if hasattr(data, "__arrow_c_stream__") and not isinstance(data, pa.RecordBatchReader):
-        data = pa.RecordBatchReader.from_stream(data)
+        data = _reader(data)
     if isinstance(data, pa.RecordBatchReader):
         return data.schema, iter(data)
     if isinstance(data, str | bytes | dict) or not isinstance(data, Iterable):
@@ -54,6 +56,19 @@ def open_batches(
     if schema is None:
         raise ValueError("the iterable is empty and has no schema; pass schema=")
     return schema, items
+
+
+def _reader(data: Any) -> pa.RecordBatchReader:
+    """Return the record batches of an object with the Arrow stream interface."""
+    try:
+        return pa.RecordBatchReader.from_stream(data)
+    except pa.ArrowInvalid as error:
+        if "format string" not in str(error):
+            raise
+        raise UnsupportedError(
+            f"the {type(data).__name__} has a column of a type that Arrow lacks ({error}); "
+            "cast it first, for example integers of 128 bits to Decimal"
+        ) from error
 
 
 def _checked(item: Any) -> pa.Table | pa.RecordBatch:

@@ -22,6 +22,7 @@ from ..format.bucket import (
 from ..format.index import Statistic
 from ..format.nested import BucketColumns, flatten
 from ..format.schema import SchemaBlock
+from ..format.shred import Shredder
 from ..format.statistics import measure
 from ..format.types import Kind
 from ..format.wire import Compression, compress
@@ -51,8 +52,11 @@ class RowGroupEncoder:
     `options` are complete, as `options.completed` returns them.
     """
 
-    def __init__(self, schema: SchemaBlock, options: WriteOptions) -> None:
+    def __init__(
+        self, schema: SchemaBlock, options: WriteOptions, shredder: Shredder | None = None
+    ) -> None:
         self._schema = schema
+        self._shredder = shredder
         self.compression = (
             Compression.ZSTD if options["compression"] == "zstd" else Compression.NONE
         )
@@ -68,28 +72,38 @@ class RowGroupEncoder:
 
     def _with_statistics(self, chosen: bool | Sequence[str]) -> list[int]:
         """Return the sorted positions of the columns that get statistics."""
-        positions = []
-        for position in self._positions("write_statistics", chosen):
-            column_type = self._schema.column_type(position)
-            if column_type.has_statistics:
-                positions.append(position)
-            elif chosen is not True:
+        unsigned = set() if self._shredder is None else self._shredder.unsigned
+
+        def has_statistics(position: int) -> bool:
+            if self._schema.column_type(position).has_statistics:
+                return True
+            return self._schema.name(position) in unsigned
+
+        if isinstance(chosen, bool):
+            every = range(self._schema.num_columns) if chosen else ()
+            return [position for position in every if has_statistics(position)]
+        positions: list[int] = []
+        for name in chosen:
+            found = self._positions("write_statistics", [name])
+            positions += filter(has_statistics, found)
+            if not any(map(has_statistics, found)):
+                column_type = self._schema.column_type(found[0])
                 raise UnsupportedError(
-                    f"write_statistics: column {self._schema.name(position)!r} has type "
+                    f"write_statistics: column {self._schema.name(found[0])!r} has type "
                     f"{column_type.arrow}, which does not support statistics"
                 )
-        return positions
+        return sorted(positions)
 
     def _positions(self, option: str, names: bool | Sequence[str]) -> list[int]:
         """Return the sorted positions of the columns that an option selects."""
         if isinstance(names, bool):
             return list(range(self._schema.num_columns)) if names else []
-        positions = []
+        positions: list[int] = []
         for name in names:
-            position = self._schema.find(name)
-            if position < 0:
+            stored = [name] if self._shredder is None else self._shredder.stored_names(name)
+            if not stored or self._schema.find(stored[0]) < 0:
                 raise ColumnNotFoundError.for_name(name, self._schema.similar(name), option=option)
-            positions.append(position)
+            positions += map(self._schema.find, stored)
         return sorted(positions)
 
     def _plan(self, dictionary: set[int]) -> None:

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from functools import cached_property, partial
 from types import TracebackType
 from typing import IO, Any, Self, TypeAlias
 
 import pyarrow as pa
 
-from ..errors import ColumnNotFoundError, located, printable
+from ..errors import located, printable
+from ..format.file_schema import FileSchema
+from ..format.fixed_sizes import portions
 from ..format.metadata import FileMetaData
-from ..format.schema import SchemaBlock
+from ..format.user_schema import Attached
 from ..memory import Memory, MemoryLimit, checked_limit
 from ..query.query import Query
 from ..storage.location import locate
 from ..storage.source import Source, open_source
+from .dictionaries import FileDictionaries
 from .opening import read_end
 from .scan import Accepts, Scanner, ScanRequest
 
@@ -46,6 +49,9 @@ class MosaicFile:
     strict : bool, default True
         Refuse decimals with more digits than their type has, and times outside the day. If False,
         they are returned as they are stored, and `validate(full=True)` of the result fails.
+    logical : bool, default True
+        Restore the types that were written. If False, read the columns that the file stores, as
+        other readers show them: a struct as one column for each field, a duration as an integer.
 
     Examples
     --------
@@ -64,10 +70,12 @@ class MosaicFile:
         filesystem: object = None,
         memory_limit: MemoryLimit = None,
         strict: bool = True,
+        logical: bool = True,
     ) -> None:
         self._closed = True
         self._memory_limit = None if memory_limit is None else checked_limit(memory_limit)
         self._strict = strict
+        self._logical = logical
         self._origin = source, filesystem
         self._source = open_source(source, filesystem)
         try:
@@ -75,14 +83,18 @@ class MosaicFile:
         except BaseException:
             self._source.close()
             raise
-        self._columns = _FileColumns(self._metadata.schema_block)
+        if logical and self._metadata.footer.restores_types:
+            with located(file=self._source.name):
+                self._columns = self._metadata.columns
+        else:
+            self._columns = FileSchema(self._metadata.schema_block)
         self._scanner = Scanner(self._source, self._metadata, tail, strict)
         self._closed = False
 
     @property
     def schema(self) -> pa.Schema:
         """The Arrow schema, with the columns in the order in which they were written."""
-        return self._metadata.schema
+        return self._metadata.schema if self._logical else self._columns.to_arrow()
 
     @property
     def metadata(self) -> FileMetaData:
@@ -110,8 +122,10 @@ class MosaicFile:
         Parameters
         ----------
         columns : list of str, optional
-            Names or globs such as `price_*` of the columns to read, in this order. The name of an
-            existing column is never treated as a glob. By default, all columns are read.
+            Names of columns, paths of fields inside structs such as `info.name`, or globs such as
+            `price_*` of either, in this order. A field is returned as the struct with only this
+            field. The name of an existing column is never treated as a path or a glob. By default,
+            all columns are read.
         filters : pyarrow.compute.Expression or list of tuples or list of lists of tuples, optional
             Which rows to read, as in `pyarrow.parquet.read_table`. Row groups whose statistics
             show that no row can match are skipped.
@@ -133,7 +147,8 @@ class MosaicFile:
         groups = self._groups(query, row_groups)
 
         def expected() -> int:
-            row_bytes = self._metadata.row_bytes(self._columns.positions(query.schema))
+            positions = self._columns.projection(query.schema).positions
+            row_bytes = self._metadata.row_bytes(positions)
             return row_bytes * sum(map(self._metadata.rows_of, groups))
 
         memory = Memory(self._memory_limit, expected=expected if filters is None else lambda: 0)
@@ -189,10 +204,11 @@ class MosaicFile:
         self, query: Query, groups: Sequence[int], batch_size: int, use_threads: bool
     ) -> Iterator[pa.RecordBatch]:
         request = self._request(query, use_threads)
-        for batch in self._scanner.batches(request, groups, batch_size):
-            batch = query.finish_batch(batch)
-            for start in range(0, batch.num_rows, batch_size):
-                yield batch.slice(start, batch_size)
+        for rows in self._scanner.batches(request, groups, batch_size):
+            for part in portions(rows, query.result, batch_size):
+                batch = query.finish_batch(part)
+                for start in range(0, batch.num_rows, batch_size):
+                    yield batch.slice(start, batch_size)
 
     def close(self) -> None:
         """Close the file. A file object that the caller passed stays open."""
@@ -225,7 +241,7 @@ class MosaicFile:
                 f"cannot pickle a MosaicFile opened from an object of type {type(source).__name__}; "
                 "open it by path, by URI or from bytes"
             )
-        return _open, (source, filesystem, self._memory_limit, self._strict)
+        return _open, (source, filesystem, self._memory_limit, self._strict, self._logical)
 
     def __repr__(self) -> str:
         return f"<MosaicFile {printable(self._source.name)}: {self._metadata!r}>"
@@ -236,8 +252,15 @@ class MosaicFile:
         if self._closed:
             raise ValueError("the file is closed")
         with located(file=self._source.name):
-            attached = self._metadata.attached
-            return Query.of(self._columns, columns, filters, attached=attached)
+            return Query.of(self._columns, columns, filters, attached=self._attached)
+
+    @cached_property
+    def _attached(self) -> Attached | None:
+        """Types and metadata to put on results."""
+        attached = self._metadata.attached if self._logical else None
+        if attached is None or self._metadata.dictionaries is None:
+            return attached
+        return attached.with_dictionaries(FileDictionaries(self._source, self._metadata))
 
     def _groups(self, query: Query, row_groups: Sequence[int] | None) -> list[int]:
         """Return the row groups, of those that are asked for, that may contain rows of `query`."""
@@ -252,7 +275,7 @@ class MosaicFile:
             ]
         if query.expression is None:
             return groups
-        known = [query.statistics(self._metadata, group) for group in groups]
+        known = [query.statistics(self._metadata, self._columns, group) for group in groups]
         return [groups[i] for i in query.matching(known)]
 
     def _request(
@@ -260,8 +283,7 @@ class MosaicFile:
     ) -> ScanRequest:
         """Return what the scanner reads for a query; a filter is not applied yet."""
         return ScanRequest(
-            self._columns.positions(query.schema),
-            query.schema,
+            self._columns.projection(query.schema),
             use_threads,
             query.rows,
             self._memory_limit,
@@ -270,51 +292,8 @@ class MosaicFile:
 
 
 def _open(
-    source: Readable, filesystem: object, memory_limit: MemoryLimit, strict: bool
+    source: Readable, filesystem: object, memory_limit: MemoryLimit, strict: bool, logical: bool
 ) -> MosaicFile:
-    return MosaicFile(source, filesystem=filesystem, memory_limit=memory_limit, strict=strict)
-
-
-class _FileColumns:
-    """The columns of one file, as a `DatasetSchema`; it remembers the last selection."""
-
-    def __init__(self, block: SchemaBlock) -> None:
-        self._block = block
-        self._last: tuple[pa.Schema | None, Sequence[int]] = None, ()
-
-    def positions(self, schema: pa.Schema) -> Sequence[int]:
-        """Return the positions in the file of columns that were selected."""
-        last, positions = self._last
-        return positions if schema is last else [self._position(name) for name in schema.names]
-
-    def _position(self, name: str) -> int:
-        position = self._block.find(name)
-        if position < 0:
-            raise ColumnNotFoundError.for_name(name, self._block.similar(name))
-        return position
-
-    def field(self, name: str) -> pa.Field:
-        return self._block.field(self._position(name))
-
-    def has(self, name: str) -> bool:
-        return self._block.find(name) >= 0
-
-    def select(self, names: Sequence[str]) -> pa.Schema:
-        positions = [self._position(name) for name in names]
-        schema = pa.schema(self._block.fields(positions))
-        self._last = schema, positions
-        return schema
-
-    def occurring(self, text: str) -> list[str]:
-        return [self._block.name(position) for position in self._block.occurring(text)]
-
-    def names(self) -> list[str]:
-        return self._block.names()
-
-    def similar(self, name: str) -> list[str]:
-        return self._block.similar(name)
-
-    def to_arrow(self) -> pa.Schema:
-        schema = self._block.to_arrow()
-        self._last = schema, self._block.order
-        return schema
+    return MosaicFile(
+        source, filesystem=filesystem, memory_limit=memory_limit, strict=strict, logical=logical
+    )

@@ -19,8 +19,10 @@ from ..format.index import Statistic
 from ..format.metadata import FileMetaData
 from ..format.schema import SchemaBlock
 from ..format.types import ColumnType, Kind
+from ..format.user_arrays import Dictionaries
 from ..format.wire import Compression, crc32c
 from ..storage.source import Source, read_ranges
+from .dictionaries import FileDictionaries
 
 
 class FinishedBucket(NamedTuple):
@@ -45,6 +47,7 @@ class FinishedRowGroup:
     num_rows: int
     buckets: Iterable[FinishedBucket]
     statistics: tuple[Statistic, ...]
+    dictionaries: Dictionaries | None = None  # of the user, in the file that it was read from
 
     def check_fits(self, schema: SchemaBlock, compression: Compression) -> None:
         """Raise SchemaMismatchError unless a file of this kind can contain the row group.
@@ -89,6 +92,7 @@ def read_finished(source: Source, metadata: FileMetaData, group: int) -> Finishe
         metadata.rows_of(group),
         buckets,
         tuple(metadata.statistics(group)),
+        FileDictionaries(source, metadata) if metadata.dictionaries is not None else None,
     )
 
 

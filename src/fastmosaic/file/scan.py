@@ -16,6 +16,7 @@ import pyarrow as pa
 from ..errors import CorruptFileError, MemoryLimitError, MosaicError, UnsupportedError, located
 from ..format.bucket import Batch
 from ..format.columns import ColumnDecoder
+from ..format.file_schema import Projection
 from ..format.metadata import FileMetaData
 from ..memory import Memory
 from ..query.rows import Rows, rows_without_columns
@@ -57,18 +58,22 @@ def _always(_: pa.RecordBatch, __: int) -> bool:
 class ScanRequest:
     """What to read of row groups, and how.
 
-    positions, schema  the columns, by their position in the file, and their Arrow schema
-    rows               the rows, by number in the file; None for all
-    memory_limit       bytes that a batch may take, if batches are read; None for the default
-    accepts            if batches are read, whether to read large row groups of equal rows
+    projection    the columns
+    rows          the rows, by number in the file; None for all
+    memory_limit  bytes that a batch may take, if batches are read; None for the default
+    accepts       if batches are read, whether to read large row groups of equal rows
     """
 
-    positions: Sequence[int]
-    schema: pa.Schema
+    projection: Projection
     use_threads: bool = True
     rows: Rows | None = None
     memory_limit: int | None = None
     accepts: Accepts = _always
+
+    @property
+    def positions(self) -> Sequence[int]:
+        """The positions of the stored columns in the file."""
+        return self.projection.positions
 
 
 class Scanner:
@@ -82,6 +87,7 @@ class Scanner:
     ) -> None:
         self._name = source.name
         self._metadata = metadata
+        self._strict = strict
         self._fetcher = Fetcher(source, metadata, tail, strict)
 
     def read(
@@ -95,7 +101,7 @@ class Scanner:
         with located(file=self._name):
             distinct = dict.fromkeys(groups)
             spans = [RowSpan.of(self._metadata, group, request.rows) for group in distinct]
-            if not request.positions:
+            if not request.projection.schema.names:
                 batches = {span.group: [rows_without_columns(span.num_chosen)] for span in spans}
             else:
                 batches = self._read(request, spans, memory)
@@ -106,16 +112,18 @@ class Scanner:
     ) -> dict[int, list[pa.RecordBatch]]:
         parts = self._fetcher.parts(request.positions)
         tasks = [task for span in spans for task in self._fetcher.tasks(span, parts)]
-        decoding = _Decoding(self._fetcher, spans, len(request.schema), memory)
+        decoding = _Decoding(self._fetcher, spans, len(request.positions), memory)
         decoding.run(tasks, request.use_threads)
-        required = _required(request.schema)
+        required = _required(request.projection.stored)
         batches = {}
         for span in spans:
             if span.group in decoding.too_large:
                 own = [task for task in tasks if task.span is span]
                 batches[span.group] = self._read_large(request, span, own, memory)
             else:
-                batch = _finished(span, decoding.batches[span.group], request.schema, required)
+                batch = self._finished(
+                    span, decoding.batches[span.group], request.projection, required
+                )
                 batches[span.group] = [span.chosen(batch)]
         return batches
 
@@ -225,7 +233,8 @@ class Scanner:
         A portion has a multiple of `batch_rows` rows, and about `size` bytes if it can. If all rows
         are equal, the portions are the same object.
         """
-        schema, use_threads = request.schema, request.use_threads
+        projection, use_threads = request.projection, request.use_threads
+        num_columns = len(projection.positions)
         opened = [_Opened(self._fetcher, task) for task in tasks]
         kept = bound = 0
         fetched = zip(opened, self._fetcher.fetched(tasks, use_threads), strict=True)
@@ -236,20 +245,21 @@ class Scanner:
             bound += of_task
         step = size * span.num_rows // max(1, bound)
         step = max(1, step // batch_rows) * batch_rows
-        required = _required(schema)
+        required = _required(projection.stored)
         done = 0
         is_constant = all(one.is_constant for one in opened)
         if span.count and is_constant and request.accepts is not _always:
             sample = replace(span, count=min(span.count, SAMPLE_ROWS), rows=None)
-            batch = _portion(opened, sample, len(schema), use_threads, memory())
-            if not request.accepts(_finished(sample, batch, schema, required), span.num_chosen):
+            batch = _portion(opened, sample, num_columns, use_threads, memory())
+            rows = self._finished(sample, batch, projection, required)
+            if not request.accepts(rows, span.num_chosen):
                 return
         while done < span.count:
             portion = replace(
                 span, start=span.start + done, count=min(step, span.count - done), rows=None
             )
             try:
-                batch = _portion(opened, portion, len(schema), use_threads, memory())
+                batch = _portion(opened, portion, num_columns, use_threads, memory())
             except OverflowError as error:
                 if portion.count == 1:
                     raise UnsupportedError(
@@ -257,13 +267,33 @@ class Scanner:
                     ) from error
                 step = portion.count // 2
                 continue
-            rows = _finished(portion, batch, schema, required)
+            rows = self._finished(portion, batch, projection, required)
             if is_constant:
                 for start in range(done, span.count, step):
                     yield span.chosen(_at_most(rows, span.count - start), start)
                 return
             yield span.chosen(rows, done)
             done += portion.count
+
+    def _finished(
+        self, span: RowSpan, batch: Batch, projection: Projection, required: Sequence[int]
+    ) -> pa.RecordBatch:
+        """Return the record batch of a span whose columns are all decoded."""
+        if span.count == 0:
+            return pa.RecordBatch.from_pylist([], schema=projection.schema)
+        for place in required:
+            nulls = batch.null_count(place)
+            if nulls:
+                raise CorruptFileError(
+                    f"there are {nulls} nulls, but the column is declared not null",
+                    row_group=span.group,
+                    column=projection.stored.names[place],
+                )
+        rows = batch.finish(span.count, projection.stored)
+        if projection.is_stored:
+            return rows
+        with located(row_group=span.group):
+            return projection.join(rows, self._strict)
 
 
 _turn: Final = threading.Lock()
@@ -427,20 +457,3 @@ def _at_most(batch: pa.RecordBatch, num_rows: int) -> pa.RecordBatch:
 def _required(schema: pa.Schema) -> list[int]:
     """Return the places of the columns that must not be null."""
     return [place for place, field in enumerate(schema) if not field.nullable]
-
-
-def _finished(
-    span: RowSpan, batch: Batch, schema: pa.Schema, required: Sequence[int]
-) -> pa.RecordBatch:
-    """Return the record batch of a span whose columns are all decoded."""
-    if span.count == 0:
-        return pa.RecordBatch.from_pylist([], schema=schema)
-    for place in required:
-        nulls = batch.null_count(place)
-        if nulls:
-            raise CorruptFileError(
-                f"there are {nulls} nulls, but the column is declared not null",
-                row_group=span.group,
-                column=schema.names[place],
-            )
-    return batch.finish(span.count, schema)

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
-from ..errors import printable
+import pyarrow as pa
+
+from ..errors import CorruptFileError, printable
 from ..format.annex import Annex, BlockChecksums
+from ..format.fixed_sizes import check_sizes
 from ..format.index import Bucket, Statistic
 from ..format.metadata import FileMetaData
+from ..format.types import plain_type
+from ..format.user_arrays import Dictionaries
 from ..format.user_schema import Attached
 from ..format.wire import Compression, crc32c
 from ..storage.source import Source, open_source, read_ranges
 from ..threads import map_in_order
+from .dictionaries import FileDictionaries, dictionaries_in, part_of
 from .opening import Opening
 from .reader import Readable
-from .scan import MIN_THREADED_BYTES
+from .scan import MIN_THREADED_BYTES, Scanner, ScanRequest
 from .verify_bucket import BucketCheck, Frames, Notes, Problem
 
 _SCHEMA_PREFIX: Final = 4  # bytes of the schema block before its frame
@@ -125,7 +131,7 @@ class _Check(Notes):
             tuple(self.unverified),
         )
 
-    def run(self, deep: bool) -> None:
+    def run(self, deep: bool, is_inner: bool = False) -> None:
         opening = Opening(self.source)
         for place, step in opening.steps():
             with self.noting(**place):
@@ -168,10 +174,22 @@ class _Check(Notes):
         # The start of a damaged annex is unknown, and so is the end of the data.
         is_whole = annex is not None or not footer.has_annex
         data_end = footer.schema_offset - (0 if annex is None else annex.size)
+        dictionaries: tuple[int, int] | None = None
+        with self.noting(part="annex", offset=footer.schema_offset):
+            dictionaries = self.metadata.dictionaries
+        if dictionaries is not None:
+            data_end, _ = dictionaries
+            if is_inner:
+                self.problems.append(Problem("there are dictionaries inside the dictionaries"))
+                return
         self._check_places(self.metadata, data_end if is_whole else None)
         if deep and is_sure:
             for group in range(self.metadata.num_row_groups):
                 self._check_row_group(self.metadata, group, blocks)
+        if dictionaries is not None and is_sure:
+            self._check_dictionaries(*dictionaries, deep)
+        if footer.restores_types and not self.problems:
+            self._check_types(self.metadata, deep)
         if is_sure:
             self._conclude(self.metadata, annex, blocks, deep)
         else:
@@ -246,6 +264,87 @@ class _Check(Notes):
     def _gap(self, start: int, end: int) -> None:
         self.problems.append(Problem(f"{end - start} bytes do not belong to any block", start))
 
+    # ---- types of the user
+
+    def _check_dictionaries(self, offset: int, size: int, deep: bool) -> None:
+        """Check the dictionaries, which are a file of its own."""
+        inner = _Check(part_of(self.source, offset, size), self.use_threads)
+        inner.run(deep, is_inner=True)
+        self.problems += [
+            replace(
+                problem,
+                offset=offset + (problem.offset or 0),
+                part="dictionaries" if problem.part is None else f"dictionaries, {problem.part}",
+            )
+            for problem in inner.problems
+        ]
+
+    def _check_types(self, metadata: FileMetaData, deep: bool) -> None:
+        """Check that the types in the annex fit the stored columns, and their values fit the types."""
+        columns = metadata.columns
+        listed = [] if self.attached is None else self.attached.given.names
+        names: list[str] = []
+        with self.noting(part="annex", offset=metadata.footer.schema_offset):
+            names = columns.names()
+            for name in (*names, *listed):
+                columns.field(name)
+        if self.problems or not deep or self.attached is None:
+            return
+        attached = self.attached
+        if metadata.dictionaries is not None:
+            attached = attached.with_dictionaries(FileDictionaries(self.source, metadata))
+        restored: dict[int, list[str]] = {}  # by the bucket of their first stored column
+        for name in names:
+            field = columns.field(name)
+            with self.noting(column=name):
+                user = attached.field(field).type
+                if user != field.type or columns.is_converted(name):
+                    self._check_dictionaries_of(user, name, attached.dictionaries)
+                    position = columns.projection(pa.schema([field])).positions[0]
+                    bucket = metadata.schema_block.bucket_of(position)
+                    restored.setdefault(bucket, []).append(name)
+        scanner = Scanner(self.source, metadata)
+        for together in restored.values():
+            check = _Check(self.source, self.use_threads)
+            check.restore(metadata, scanner, attached, together)
+            if check.problems and len(together) > 1:  # which columns are concerned?
+                for name in together:
+                    self.restore(metadata, scanner, attached, [name])
+            self.problems += check.problems if len(together) == 1 else []
+        if restored:
+            count = sum(map(len, restored.values()))
+            self.checked.append(f"types: the values of {count} columns fit the types in the annex")
+
+    def _check_dictionaries_of(
+        self, user: pa.DataType, name: str, dictionaries: Dictionaries | None
+    ) -> None:
+        """Check that dictionaries contain values of the right type."""
+        for path, type in dictionaries_in(user, (name,)):
+            found = None if dictionaries is None else dictionaries.find(path)
+            plain = plain_type(type.value_type)
+            if found is not None and found.type != plain:
+                raise CorruptFileError(
+                    f"its values are stored as {found.type}, not as {plain}", part="dictionaries"
+                )
+
+    def restore(
+        self, metadata: FileMetaData, scanner: Scanner, attached: Attached, names: list[str]
+    ) -> None:
+        """Restore the types of columns, and note what does not fit."""
+        columns = metadata.columns
+        with self.noting(column=names[0] if len(names) == 1 else None):
+            schema = columns.select(names)
+            request = ScanRequest(columns.projection(schema), self.use_threads)
+            last: pa.RecordBatch | None = None
+            # Null lists of a fixed size would take memory, and have nothing to check.
+            loose = attached.without_sizes()
+            for batch in scanner.batches(request, range(metadata.num_row_groups), 1):
+                if batch is not last:  # a batch of equal rows may come many times
+                    loose.put_on(batch)
+                    for column, field in zip(batch.columns, attached.schema(schema), strict=True):
+                        check_sizes(column, field.type)
+                last = batch
+
     # ---- data
 
     def _check_row_group(
@@ -264,10 +363,10 @@ class _Check(Notes):
                 for statistic in metadata.statistics(group):
                     number = metadata.schema_block.bucket_of(statistic.position)
                     stated.setdefault(number, []).append(statistic)
+            # Types that the annex restores are checked later.
+            attached = None if metadata.footer.restores_types else self.attached
             checks = [
-                BucketCheck(
-                    metadata, group, number, bucket, one, stated.get(number, ()), self.attached
-                )
+                BucketCheck(metadata, group, number, bucket, one, stated.get(number, ()), attached)
                 for (number, bucket), one in zip(listed, data, strict=True)
             ]
             threaded = self.use_threads and sum(one.size for one in data) >= MIN_THREADED_BYTES

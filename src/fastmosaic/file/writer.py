@@ -12,18 +12,20 @@ from typing import IO, Any, Final, Self, TypeAlias, Unpack
 
 import pyarrow as pa
 
-from ..format import user_schema as attached
+from ..format import user_schema
 from ..format.annex import Annex, BlockChecksums, Checksums
 from ..format.footer import Flag, Footer
 from ..format.index import Bucket, encode_row_group
 from ..format.schema import SchemaBlock
+from ..format.shred import Shredder
 from ..format.types import Kind
 from ..format.wire import Compression, compress, crc32c
-from ..schemas.fit import Fits, stored_schema
+from ..schemas.fit import Fits, NarrowCheck, plain_schema
 from ..storage.sink import open_sink
 from ..version import __version__
 from . import layout
 from .batches import open_batches
+from .dictionaries import DictionaryCollector
 from .encode import RowGroupEncoder
 from .options import WriteOptions, accepts_options, completed
 from .row_group import FinishedRowGroup
@@ -60,9 +62,9 @@ class MosaicWriter:
     ----------
     where : path, URI or writable binary file object
     schema : pyarrow.Schema
-        Types that the format does not have are stored as wider ones that hold every value: large
-        strings, string views, large lists and list views as plain strings and lists, dictionaries
-        as their values, unsigned integers as signed ones, columns of type null as strings.
+        All types of Arrow except unions. Types that the format does not have are stored as others
+        that hold every value, and restored when the file is read: a struct as one column for each
+        field, dictionaries as their values, durations as integers.
     filesystem : pyarrow or fsspec filesystem, optional
         The filesystem of the path `where`.
     compression : {"zstd", "none", None}, default "zstd"
@@ -102,8 +104,8 @@ class MosaicWriter:
         verifies.
     annex : bool, default True
         Compatibility: whether the file has an annex, which other readers skip. It contains
-        checksums of the index and the footer, schema and field metadata, extension types and the
-        name of the writer.
+        checksums of the index and the footer, schema and field metadata, the types that the format
+        does not have, and the name of the writer.
 
     Examples
     --------
@@ -136,15 +138,19 @@ class MosaicWriter:
         self._max_rows = chosen["row_group_size"]
         self._row_group_bytes = chosen["row_group_bytes"]
 
-        self._stored = stored_schema(schema)
+        plain = plain_schema(schema, annex=annex)
         # If the schema is stored unchanged, no field has metadata: there is no need to look.
-        as_it_is = self._stored is schema
-        self._attached = None if as_it_is or not annex else attached.encode(schema)
-        self._fits = Fits(self._stored, exact=True, advice="")
+        self._is_plain = plain is schema
+        self._fits = Fits(plain, exact=True, advice="")
+        restored = pa.schema([]) if self._is_plain or not annex else schema
+        self._check_narrow: NarrowCheck | None = NarrowCheck(restored)
+        self._shred = Shredder(plain, is_stored=self._is_plain)
+        self._stored = self._shred.schema
+        self._dictionaries = DictionaryCollector(restored)
         self._block = SchemaBlock.from_arrow(
             self._stored, chosen["num_buckets"], chosen["array_layout"] == "block"
         )
-        self._encoder = RowGroupEncoder(self._block, chosen)
+        self._encoder = RowGroupEncoder(self._block, chosen, self._shred)
         self._compression = self._encoder.compression
 
         self._pending: list[_Pending] = []
@@ -157,6 +163,15 @@ class MosaicWriter:
         self._uncompressed_bytes = 0
         self._sink = open_sink(where, filesystem)
         self._closed = False
+
+    def join_dataset(self, dictionaries: DictionaryCollector) -> None:
+        """Expect batches of plain types, which a `DatasetWriter` has checked.
+
+        The file stores `dictionaries`, which it has in common with other files.
+        """
+        self._check_narrow = None
+        if self._dictionaries:
+            self._dictionaries = dictionaries
 
     def check(self, schema: pa.Schema) -> None:
         """Raise SchemaMismatchError if data of `schema` cannot be written to the file."""
@@ -185,15 +200,22 @@ class MosaicWriter:
         """Write the batches of a table."""
         self._check_open()
         self.check(table.schema)  # a table without rows has no batch
+        if self._dictionaries:
+            self._dictionaries.add_table(table)
         for batch in table.to_batches():
             self.write_batch(batch)
 
     def write_batch(self, batch: pa.RecordBatch) -> None:
         """Write a record batch. Columns are matched by name."""
         self._check_open()
+        self.check(batch.schema)
+        if self._check_narrow is not None:
+            self._check_narrow(batch)
+        if self._dictionaries:
+            self._dictionaries.add(batch)
         for part in list(self._fits(batch)):
             with self._abandoning():
-                for piece in self._pieces(part):
+                for piece in self._pieces(self._shred(part)):
                     self._buffer(self._prepare(piece))
 
     def _pieces(self, batch: pa.RecordBatch) -> Iterable[pa.RecordBatch]:
@@ -269,6 +291,8 @@ class MosaicWriter:
         self._check_open()
         group.check_fits(self._block, self._compression)
         with self._abandoning():
+            if self._dictionaries and group.dictionaries is not None:
+                self._dictionaries.add_all(group.dictionaries)
             self._flush()
             self._append(group)
 
@@ -327,11 +351,19 @@ class MosaicWriter:
                 body = compress(body, self._schema_level, self._checksum)
             block += body
             index = b"".join(self._row_groups)
+            schema = self.schema
+            dictionaries = None
+            if self._dictionaries:
+                schema = self._dictionaries.widened(schema)
+                dictionaries = self._write_dictionaries(self._dictionaries.table())
+            common = {} if self._is_plain else user_schema.common_types(schema)
             annex = Annex(
                 Checksums(0, 0),
-                self._attached,
+                None if self._is_plain else user_schema.encode(schema, common),
                 f"fastmosaic {__version__}",
                 BlockChecksums(crc32c(block), tuple(self._group_checksums)),
+                dictionaries,
+                user_schema.encode_common(common),
             )
             schema_offset = self._sink.tell()
             if self._annex:
@@ -352,10 +384,31 @@ class MosaicWriter:
             self._sink.commit()
         self._closed = True
 
+    def _write_dictionaries(self, table: pa.Table | None) -> int | None:
+        """Write the dictionaries of the user as a file of its own; return its size."""
+        if table is None:
+            return None
+        sink = pa.BufferOutputStream()
+        compression = self._compression.name.lower()
+        with MosaicWriter(
+            sink,
+            table.schema,
+            compression=compression,
+            compression_level=self._schema_level,
+            checksum=self._checksum,
+        ) as writer:
+            writer.write_table(table)
+        data = sink.getvalue()
+        self._sink.write(data)
+        return int(data.size)
+
     def _flags(self) -> int:
         """Return the flags of the footer: the features that the file uses."""
-        blocks = Flag.ARRAY_BLOCKS if Kind.ARRAY_BLOCK in self._block.kinds else 0
-        return blocks | (Flag.ANNEX if self._annex else 0)
+        flags = Flag.ARRAY_BLOCKS if Kind.ARRAY_BLOCK in self._block.kinds else 0
+        if not self._annex:
+            return flags
+        is_restored = not self._is_plain and user_schema.restores_types(self.schema)
+        return flags | Flag.ANNEX | (Flag.TYPES if is_restored else 0)
 
     def abandon(self) -> None:
         """Discard the file: nothing appears under its name. Does nothing after `close`."""

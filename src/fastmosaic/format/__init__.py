@@ -10,7 +10,11 @@ _schema       Loops over the bytes of a schema block: column names, type descrip
 annex         The annex: optional sections that version 1 of the format has no place for
 array_block   Kudu's array data block: a column of arrays in one block of bytes
 bucket        The columns of a bucket, encoded in one of two layouts
+column_set    The columns of a file or a dataset by name, and fields inside structs by path
 columns       Columns of a bucket, decoded to Arrow arrays one portion of rows after another
+distinct_values  Distinct values of arrays of plain types, by all of their bits, for dictionaries
+file_schema   The columns of a file as the user sees them, and which stored columns they need
+fixed_sizes   Lists of a fixed size, which take memory for lists that are null
 footer        The footer: the last 32 bytes of a file, its version and its feature flags
 hashes        Stable 64-bit hashes of Arrow values, which are the same in every process
 index         The row group index: where the buckets of each row group are, and their statistics
@@ -18,9 +22,13 @@ list_blocks   List columns that are stored as array data blocks: all lists of a 
 metadata      Metadata of a file, as `read_metadata` returns it: row groups, buckets and statistics
 names         Column names: packed in memory, front coded and byte-pair encoded in a file
 nested        List and map columns, and the flat columns they are stored as
+paths         Paths to fields inside structs, and types that contain only some of the fields
+plain_arrays  Arrays of any Arrow type as arrays of plain types, and the parts of nested arrays
 schema        The schema block: columns, their buckets, and their original order
+shred         Columns of plain types, and the columns that a file stores for them
 statistics    Minimum and maximum of a column, as the format defines them
 types         Arrow types, their type descriptors in the schema block, and how single values are encoded
-user_schema   Schema metadata, field metadata and extension types, which the schema block cannot store
+user_arrays   Arrays of plain types as arrays of the types that the user had
+user_schema   The user's schema: types and metadata that the schema block of a file cannot store
 wire          Integers, strings, checksums and compressed blocks, as they are stored in a file
 """

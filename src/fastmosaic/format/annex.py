@@ -14,6 +14,9 @@ footer has a flag for it.
        3    name and version of the writer, in UTF-8
        4    u32le CRC-32C of the schema block, then one u32le for each row group: the CRC-32C of the
             CRC-32Cs of its buckets, each u32le, in the order of the index
+       6    uv length of the dictionaries, a Mosaic file that ends where the annex begins: see
+            file/dictionaries.py
+       7    an Arrow IPC schema message: see user_schema.py
 
 zstd's own checksums cover the content of a frame, but some bits of its headers can change without
 any effect on the values. Section 4 lets `verify` detect such changes; reading does not need it.
@@ -30,7 +33,7 @@ from enum import IntEnum
 from typing import ClassVar, Final
 
 from ..errors import CorruptFileError
-from .wire import Cursor, crc32c, put_bytes
+from .wire import Cursor, crc32c, put_bytes, put_varint
 
 ANNEX_MAGIC: Final = b"MOSX"
 
@@ -40,6 +43,8 @@ class Section(IntEnum):
     ATTACHED = 2
     WRITER = 3
     BLOCKS = 4
+    DICTIONARIES = 6
+    COMMON = 7
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +105,8 @@ class Annex:
     attached: bytes | None = None
     writer: str | None = None
     blocks: BlockChecksums | None = None
+    dictionaries: int | None = None  # their size
+    common: bytes | None = None
     size: int = field(default=0, compare=False)  # in the file that it was read from
 
     TRAILER: ClassVar = struct.Struct("<II4s")  # CRC-32C, length, magic
@@ -115,6 +122,12 @@ class Annex:
             _put_section(out, Section.WRITER, self.writer.encode())
         if self.blocks is not None:
             _put_section(out, Section.BLOCKS, self.blocks.encode())
+        if self.dictionaries is not None:
+            length = bytearray()
+            put_varint(length, self.dictionaries)
+            _put_section(out, Section.DICTIONARIES, bytes(length))
+        if self.common is not None:
+            _put_section(out, Section.COMMON, self.common)
         return bytes(out) + self.TRAILER.pack(
             crc32c(out), len(out) + self.TRAILER.size, ANNEX_MAGIC
         )
@@ -150,6 +163,8 @@ class Annex:
             found.get(Section.ATTACHED),
             _writer(found.get(Section.WRITER)),
             BlockChecksums.decode(found[Section.BLOCKS]) if Section.BLOCKS in found else None,
+            _dictionaries(found.get(Section.DICTIONARIES)),
+            found.get(Section.COMMON),
             len(data),
         )
 
@@ -167,6 +182,16 @@ def _checksums(body: bytes | None) -> Checksums | None:
             f"the section with checksums has {len(body)} bytes, not {Checksums.LAYOUT.size}"
         )
     return Checksums(*Checksums.LAYOUT.unpack(body))
+
+
+def _dictionaries(body: bytes | None) -> int | None:
+    if body is None:
+        return None
+    cursor = Cursor(body)
+    size = cursor.varint()
+    if cursor.remaining:
+        raise CorruptFileError("the section with the size of the dictionaries is too long")
+    return size
 
 
 def _writer(body: bytes | None) -> str | None:

@@ -24,6 +24,7 @@ class Flag(IntFlag):
     """A feature that a file uses beyond version 1 of the format."""
 
     ANNEX = 0x0001  # an annex ends where the schema block begins
+    TYPES = 0x0002  # the annex restores types that the schema block does not have
     ARRAY_BLOCKS = 0x0100  # some columns are stored as array data blocks
 
 
@@ -77,6 +78,10 @@ class Footer:
     @property
     def has_annex(self) -> bool:
         return bool(self.flags & Flag.ANNEX)
+
+    @property
+    def restores_types(self) -> bool:
+        return bool(self.flags & Flag.TYPES)
 
     @classmethod
     def decode(cls, tail: bytes | pa.Buffer, file_size: int) -> Footer:

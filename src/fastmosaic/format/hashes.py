@@ -111,8 +111,8 @@ def _form(arrow: pa.DataType) -> tuple[_Form, int]:
         return _Form.FLOATING, arrow.bit_width // 8
     if arrow_types.is_decimal(arrow):
         return _Form.DECIMAL, arrow.bit_width // 8
-    if arrow_types.is_fixed_size_binary(arrow):
-        return _Form.FIXED_BYTES, arrow.byte_width
+    if arrow_types.is_fixed_size_binary(arrow) or arrow_types.is_interval(arrow):
+        return _Form.FIXED_BYTES, arrow.bit_width // 8
     if arrow_types.is_string(arrow) or arrow_types.is_binary(arrow):
         return _Form.BYTES, 4
     if arrow_types.is_large_string(arrow) or arrow_types.is_large_binary(arrow):

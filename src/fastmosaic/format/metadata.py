@@ -15,11 +15,12 @@ from ..errors import CorruptFileError
 from . import user_schema
 from .annex import Annex
 from .bucket import Layout
+from .file_schema import FileSchema
 from .footer import Flag, Footer
 from .index import Bucket, RowGroupIndex, Statistic
 from .schema import SchemaBlock
 from .types import ARROW_WIDTH, ColumnType, Kind, decode_value
-from .user_schema import Attached
+from .user_schema import Attached, UserSchema
 from .wire import Compression, Cursor
 
 PAGED_EXPANSION: Final = 4  # of pages by decompression, if nothing else is known
@@ -156,12 +157,44 @@ class FileMetaData:
         """Name and version of the program that wrote the file; None if the file does not say."""
         return None if self.annex is None else self.annex.writer
 
+    @property
+    def user_schema(self) -> UserSchema | None:
+        """What the annex says about the schema; None if it says nothing."""
+        message, common = None, None
+        if self.annex is not None:
+            message, common = self.annex.attached, self.annex.common
+        if message is None and common is None:
+            if self.footer.restores_types:
+                raise CorruptFileError(
+                    "the footer says that the annex restores types, but it does not", part="annex"
+                )
+            return None
+        return UserSchema(message, common, self.footer.restores_types)
+
     @cached_property
     def attached(self) -> Attached | None:
-        """Metadata and extension types of the schema; None if there are none."""
-        if self.annex is None or self.annex.attached is None:
+        """Types and metadata of the user; None if there are none."""
+        given = self.user_schema
+        return None if given is None else user_schema.decode(*given)
+
+    @cached_property
+    def columns(self) -> FileSchema:
+        """The columns as the user sees them."""
+        return FileSchema(self._schema, self.attached if self.footer.restores_types else None)
+
+    @property
+    def dictionaries(self) -> tuple[int, int] | None:
+        """Offset and size of the dictionaries of the user, a file of its own inside this one."""
+        if self.annex is None or self.annex.dictionaries is None:
             return None
-        return user_schema.decode(self.annex.attached)
+        end = self.footer.schema_offset - self.annex.size
+        size = self.annex.dictionaries
+        if size > end:
+            raise CorruptFileError(
+                f"the dictionaries have {size} bytes, but there are only {end} before the annex",
+                part="annex",
+            )
+        return end - size, size
 
     @property
     def schema_block(self) -> SchemaBlock:
@@ -170,7 +203,7 @@ class FileMetaData:
     @cached_property
     def schema(self) -> pa.Schema:
         """The Arrow schema, with the columns in the order in which they were written."""
-        schema = self._schema.to_arrow()
+        schema = self.columns.to_arrow()
         return schema if self.attached is None else self.attached.schema(schema)
 
     def row_group(self, i: int) -> RowGroupMetaData:
@@ -286,15 +319,19 @@ class FileMetaData:
             _bound(column_type, statistic.maximum),
         )
 
+    def restored_bounds(self, statistic: Statistic) -> tuple[pa.Scalar | None, pa.Scalar | None]:
+        """Return minimum and maximum of a column with the type that the user sees."""
+        return self.columns.restored(statistic.position, *self.bounds(statistic))
+
     def _column_statistics(self, statistic: Statistic) -> ColumnStatistics:
-        minimum, maximum = self.bounds(statistic)
+        minimum, maximum = self.restored_bounds(statistic)
         return ColumnStatistics(statistic.null_count, _python(minimum), _python(maximum))
 
 
 def _bound(column_type: ColumnType, data: bytes | None) -> pa.Scalar | None:
-    if data is None or not column_type.has_statistics:
+    if data is None or not column_type.has_bounds:
         return None
-    if column_type.kind == Kind.STRING:
+    if column_type.kind in (Kind.STRING, Kind.DECIMAL128):
         data = Cursor(data).bytes()
     return decode_value(column_type, data)
 

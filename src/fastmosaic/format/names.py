@@ -54,6 +54,11 @@ class Names:
     def __getitem__(self, position: int) -> str:
         return self._data[self._offsets[position] : self._offsets[position + 1]].decode()
 
+    @property
+    def size(self) -> int:
+        """The number of bytes of all names."""
+        return len(self._data)
+
     def find(self, name: str) -> int:
         """Return the position of `name`, or -1."""
         if self._positions is not None:

@@ -22,6 +22,7 @@ from pyarrow import types as arrow_types
 
 from ..errors import SchemaMismatchError
 from . import _decode
+from .plain_arrays import map_as_list
 from .schema import SchemaBlock
 from .types import WIDTH, ColumnType, Kind
 from .wire import MAX_VARINT_BYTES
@@ -167,48 +168,40 @@ def check_nulls(array: pa.Array, field: pa.Field) -> None:
     if array.null_count and not field.nullable:
         nulls = "a null" if array.null_count == 1 else f"{array.null_count} nulls"
         raise SchemaMismatchError(f"contains {nulls} where the schema allows none")
-    inside = _inside(field)
-    if inside is not None and forbids_nulls(inside):
-        check_nulls(_inner(array)[-1], inside)
+    inside = _inside(field.type)
+    if any(map(forbids_nulls, inside)):
+        for child, inner in zip(_inner(array), inside, strict=True):
+            check_nulls(child, inner)
 
 
 def forbids_nulls(field: pa.Field) -> bool:
     """Whether the field, or something inside it, must not be null."""
-    inside = _inside(field)
-    return not field.nullable or (inside is not None and forbids_nulls(inside))
+    return not field.nullable or any(map(forbids_nulls, _inside(field.type)))
 
 
-def _inside(field: pa.Field) -> pa.Field | None:
-    """The elements of a list, or the values of a map; Arrow ensures that no key is null."""
-    type = field.type
-    if not arrow_types.is_nested(type):
-        return None
-    return type.item_field if arrow_types.is_map(type) else getattr(type, "value_field", None)
+def _inside(arrow: pa.DataType) -> list[pa.Field]:
+    """Return the fields of a struct, the elements of a list, or key and value of a map.
+
+    Arrow itself ensures that no key of a map is null.
+    """
+    if not arrow_types.is_nested(arrow):
+        return []
+    if arrow_types.is_map(arrow):
+        return [arrow.key_field.with_nullable(True), arrow.item_field]
+    return list(arrow) if arrow_types.is_struct(arrow) else [arrow.value_field]
 
 
 def _inner(array: pa.Array) -> list[pa.Array]:
-    """Return the elements of a list array, or the keys and the values of a map array."""
+    """Return the fields of structs that are not null, elements of lists, or keys and values."""
     if arrow_types.is_map(array.type):
-        return _as_list(array).flatten().flatten()
+        return map_as_list(array).flatten().flatten()
+    if arrow_types.is_struct(array.type):
+        return (array.drop_null() if array.null_count else array).flatten()
     return [array.flatten()]
 
 
 def _lengths(array: pa.Array) -> pa.Array:
-    lengths = _as_list(array).value_lengths()
+    if arrow_types.is_map(array.type):
+        array = map_as_list(array)
+    lengths = array.value_lengths()
     return lengths if lengths.type == _LENGTHS else lengths.cast(_LENGTHS)
-
-
-def _as_list(array: pa.Array) -> pa.Array:
-    """Return a map array as a list of entries, because Arrow's list functions reject maps."""
-    if not arrow_types.is_map(array.type):
-        return array
-    entries = pa.StructArray.from_arrays([array.keys, array.items], ["key", "value"])
-    validity, offsets = array.buffers()[:2]
-    return pa.Array.from_buffers(
-        pa.list_(entries.type),
-        len(array),
-        [validity, offsets],
-        array.null_count,
-        array.offset,
-        [entries],
-    )

@@ -163,6 +163,11 @@ class SchemaBlock:
         """Return all names, in user order."""
         return self._names.select(self.order)
 
+    @property
+    def names_size(self) -> int:
+        """The number of bytes that all names have together."""
+        return self._names.size
+
     def similar(self, name: str) -> list[str]:
         """Return the names that are most similar to `name`, for suggestions."""
         return self._names.similar(name)

@@ -137,7 +137,7 @@ class ColumnType:
 
     @classmethod
     def from_arrow(cls, field: pa.Field, array_blocks: bool = False) -> ColumnType:
-        """Return the type of `field`, whose Arrow type must be a stored one (see `storage_type`).
+        """Return the type of `field`, whose Arrow type must be a stored one (see `stored_type`).
 
         With `array_blocks`, lists of scalars become ARRAY_BLOCK.
         """
@@ -160,12 +160,15 @@ class ColumnType:
     @property
     def has_statistics(self) -> bool:
         """Whether the format stores minimum and maximum of such a column."""
-        return self.kind not in (
-            Kind.BINARY,
-            Kind.DECIMAL128,
-            Kind.NESTED,
-            Kind.ARRAY_BLOCK,
-        )
+        return self.has_bounds and self.kind != Kind.DECIMAL128
+
+    @property
+    def has_bounds(self) -> bool:
+        """Whether a minimum and a maximum can be read.
+
+        The reference implementation reads those of large decimals, but never writes them.
+        """
+        return self.kind not in (Kind.BINARY, Kind.NESTED, Kind.ARRAY_BLOCK)
 
 
 def _is_of_scalars(column_type: ColumnType) -> bool:
@@ -299,65 +302,146 @@ def is_simple(arrow: pa.DataType) -> bool:
     return arrow.id in _ID_OF
 
 
-def storage_type(arrow: pa.DataType) -> pa.DataType:
-    """Return the stored type that can represent every value of `arrow`.
+def plain_type(arrow: pa.DataType) -> pa.DataType:
+    """Return the type in which values of `arrow` are read, filtered and united.
 
-    Raise `UnsupportedError` if there is none.
+    It represents every value of `arrow`, but not how Arrow holds it in memory: whether values are in
+    a dictionary, in views, or in large or small offsets. Raise `UnsupportedError` if there is none.
 
-    >>> storage_type(pa.large_string())
+    >>> plain_type(pa.dictionary(pa.int8(), pa.large_string()))
     DataType(string)
     """
+    return _plain(arrow, 0)
+
+
+def _plain(arrow: pa.DataType, depth: int) -> pa.DataType:
     if is_simple(arrow):
         return arrow
+    if depth > MAX_DEPTH:
+        raise UnsupportedError(f"a type is nested more than {MAX_DEPTH} deep")
     if isinstance(arrow, pa.BaseExtensionType):
-        return storage_type(arrow.storage_type)
-    for matches, convert in _CONVERSIONS:
+        return _plain(arrow.storage_type, depth + 1)
+    if arrow_types.is_dictionary(arrow) or arrow_types.is_run_end_encoded(arrow):
+        return _plain(arrow.value_type, depth + 1)
+    if arrow_types.is_struct(arrow):
+        return pa.struct([_plain_field(field, depth) for field in arrow])
+    if arrow_types.is_map(arrow):
+        key, item = arrow.key_field, arrow.item_field
+        return pa.map_(_plain_field(key, depth), _plain_field(item, depth))
+    if is_list(arrow):
+        return pa.list_(_plain_field(arrow.value_field, depth))
+    for matches, plain in _PLAIN:
         if matches(arrow):
-            return convert(arrow)
-    for matches, advice in _REFUSED:
-        if matches(arrow):
-            raise UnsupportedError(f"the format has no type for {arrow}; {advice}")
-    try:
-        _put_descriptor(bytearray(), arrow, True)
-    except UnsupportedError as error:
-        raise UnsupportedError(f"{error}; cast the column to a supported type") from None
+            return plain(arrow)
+    if arrow_types.is_union(arrow):
+        raise UnsupportedError(
+            f"the format has no type for {arrow}; make each member a separate column"
+        )
     return arrow
 
 
-def _stored_list(arrow: pa.DataType) -> pa.DataType:
-    return pa.list_(_stored_inside(arrow, arrow.value_field))
+def _plain_field(field: pa.Field, depth: int) -> pa.Field:
+    return field.with_type(_plain(field.type, depth + 1)).remove_metadata()
 
 
-def _stored_map(arrow: pa.DataType) -> pa.DataType:
-    key = _stored_inside(arrow, arrow.key_field)
-    if arrow_types.is_nested(key.type):
-        raise UnsupportedError("the format has no maps whose key is a list or map")
-    return pa.map_(key, _stored_inside(arrow, arrow.item_field))
+def stored_type(plain: pa.DataType) -> pa.DataType:
+    """Return the type that a column of a plain type without structs has in a file.
+
+    >>> stored_type(pa.list_(pa.duration("us")))
+    ListType(list<item: int64>)
+    """
+    if is_simple(plain):
+        return plain
+    if arrow_types.is_map(plain):
+        return pa.map_(_stored_field(plain.key_field), _stored_field(plain.item_field))
+    if arrow_types.is_list(plain):
+        return pa.list_(_stored_field(plain.value_field))
+    if arrow_types.is_duration(plain) or arrow_types.is_time64(plain):
+        return pa.int64()
+    if arrow_types.is_uint64(plain):
+        return UINT64
+    if is_raw(plain):
+        return pa.binary()
+    try:
+        _put_descriptor(bytearray(), plain, True)
+    except UnsupportedError as error:
+        raise UnsupportedError(f"{error}; cast the column to a supported type") from None
+    return plain
 
 
-def _stored_inside(outer: pa.DataType, field: pa.Field) -> pa.Field:
-    if is_view(field.type):  # Arrow casts them incorrectly
-        raise UnsupportedError(
-            f"the format has no type for {outer}; cast it to a type with lists instead of list views"
-        )
-    return field.with_type(storage_type(field.type)).remove_metadata()
+def _stored_field(field: pa.Field) -> pa.Field:
+    return field.with_type(stored_type(field.type))
 
 
-def _stored_decimal(arrow: pa.DataType) -> pa.DataType:
-    if arrow.precision > 38:
-        raise UnsupportedError(
-            f"the format has no type for {arrow}; decimals can have at most 38 digits"
-        )
-    if arrow.scale > arrow.precision or arrow.scale < -128:
-        raise UnsupportedError(
-            f"the format has no type for {arrow}; the scale must be between -128 and the precision"
-        )
-    return pa.decimal128(arrow.precision, arrow.scale)
+# How unsigned integers of 64 bits are stored: every reader shows the right values and statistics.
+UINT64: Final = pa.decimal128(20, 0)
+
+
+def is_raw(plain: pa.DataType) -> bool:
+    """Return whether values are stored as the bytes that Arrow has in memory, little-endian."""
+    return arrow_types.is_interval(plain) or (
+        arrow_types.is_decimal(plain) and not _is_stored_decimal(plain)
+    )
+
+
+def is_narrow(arrow: pa.DataType) -> bool:
+    """Return whether the plain type of `arrow` has values that `arrow` does not have."""
+    if is_simple(arrow):
+        return False
+    if isinstance(arrow, pa.BaseExtensionType):
+        return is_narrow(arrow.storage_type)
+    if arrow_types.is_dictionary(arrow) or arrow_types.is_run_end_encoded(arrow):
+        return is_narrow(arrow.value_type)
+    if arrow_types.is_nested(arrow):
+        inner = (arrow.field(number).type for number in range(arrow.num_fields))
+        return arrow_types.is_fixed_size_list(arrow) or any(map(is_narrow, inner))
+    return any(matches(arrow) for matches in _NARROW)
+
+
+def needs_annex(arrow: pa.DataType) -> str | None:
+    """Return a type in `arrow` that cannot be read back without the annex, and what to do.
+
+    The types that are missing here are stored as others that hold the same values.
+    """
+    for matches, advice in _NEED_ANNEX:
+        if matches(arrow):
+            return f"{arrow}; {advice}"
+    inner: list[pa.DataType] = []
+    if isinstance(arrow, pa.BaseExtensionType):
+        inner = [arrow.storage_type]
+    elif arrow_types.is_dictionary(arrow):
+        inner = [arrow.value_type]
+    elif arrow_types.is_map(arrow):
+        if arrow_types.is_nested(plain_type(arrow.key_type)):
+            return f"{arrow}; the keys of a map must not be lists or maps"
+        inner = [arrow.key_type, arrow.item_type]
+    elif is_list(arrow):
+        inner = [arrow.value_type]
+    return next((found for one in inner if (found := needs_annex(one))), None)
+
+
+def _plain_decimal(arrow: pa.DataType) -> pa.DataType:
+    return pa.decimal128(arrow.precision, arrow.scale) if _is_stored_decimal(arrow) else arrow
+
+
+def _is_stored_decimal(arrow: pa.DataType) -> bool:
+    """Return whether the format has a type for a decimal."""
+    return bool(arrow.precision <= 38 and -128 <= arrow.scale <= arrow.precision)
 
 
 def is_view(arrow: pa.DataType) -> bool:
     """Return whether it is a list view."""
     return arrow_types.is_list_view(arrow) or arrow_types.is_large_list_view(arrow)
+
+
+def is_list(arrow: pa.DataType) -> bool:
+    """Return whether it is a list of any kind."""
+    return (
+        arrow_types.is_list(arrow)
+        or arrow_types.is_large_list(arrow)
+        or arrow_types.is_fixed_size_list(arrow)
+        or is_view(arrow)
+    )
 
 
 def _is_text(arrow: pa.DataType) -> bool:
@@ -372,53 +456,46 @@ def _is_bytes(arrow: pa.DataType) -> bool:
     )
 
 
-def _is_list(arrow: pa.DataType) -> bool:
-    return (
-        arrow_types.is_list(arrow)
-        or arrow_types.is_large_list(arrow)
-        or arrow_types.is_fixed_size_list(arrow)
-        or is_view(arrow)
-    )
-
-
-def _is_interval(arrow: pa.DataType) -> bool:
-    return arrow_types.is_interval(arrow)
-
-
 _Test = Callable[[pa.DataType], bool]
-_CONVERSIONS: Final[list[tuple[_Test, Callable[[pa.DataType], pa.DataType]]]] = [
+_PLAIN: Final[list[tuple[_Test, Callable[[pa.DataType], pa.DataType]]]] = [
     (_is_text, lambda arrow: pa.string()),
     # Arrow considers a decimal to be a fixed_size_binary, so decimals come first.
-    (arrow_types.is_decimal, _stored_decimal),
+    (arrow_types.is_decimal, _plain_decimal),
     (_is_bytes, lambda arrow: pa.binary()),
-    (arrow_types.is_dictionary, lambda arrow: storage_type(arrow.value_type)),
     # A column without values has no type; most of them turn out to be text later.
     (arrow_types.is_null, lambda arrow: pa.string()),
     (arrow_types.is_uint8, lambda arrow: pa.int16()),
     (arrow_types.is_uint16, lambda arrow: pa.int32()),
     (arrow_types.is_uint32, lambda arrow: pa.int64()),
+    (arrow_types.is_float16, lambda arrow: pa.float32()),  # Arrow cannot compare float16
     (arrow_types.is_date64, lambda arrow: pa.date32()),
     (lambda arrow: arrow == pa.time32("s"), lambda arrow: pa.time32("ms")),
     (
         lambda arrow: arrow_types.is_timestamp(arrow) and arrow.unit == "s",
         lambda arrow: pa.timestamp("ms", arrow.tz),
     ),
-    (_is_list, _stored_list),
-    (arrow_types.is_map, _stored_map),
 ]
 
-_REFUSED: Final[list[tuple[_Test, str]]] = [
-    (
-        arrow_types.is_uint64,
-        "cast it to int64, or to decimal128(20, 0) for larger values",
-    ),
+_NARROW: Final[list[_Test]] = [
+    arrow_types.is_null,
+    arrow_types.is_unsigned_integer,
+    arrow_types.is_float16,
+    lambda arrow: arrow_types.is_fixed_size_binary(arrow) and not arrow_types.is_decimal(arrow),
+    lambda arrow: getattr(arrow, "unit", None) == "s" and not arrow_types.is_duration(arrow),
+]
+
+_NEED_ANNEX: Final[list[tuple[_Test, str]]] = [
+    (arrow_types.is_uint64, "cast it to int64, or to decimal128(20, 0) for larger values"),
     (arrow_types.is_struct, "make each field a separate column, for example with Table.flatten"),
     (arrow_types.is_float16, "cast it to float32"),
     (arrow_types.is_time64, "cast it to time32('ms') if milliseconds are sufficient, or to int64"),
     (arrow_types.is_duration, "cast it to int64"),
-    (_is_interval, "cast it to int64, or make each part a separate column"),
-    (arrow_types.is_union, "make each member a separate column"),
+    (arrow_types.is_interval, "cast it to int64, or make each part a separate column"),
     (arrow_types.is_run_end_encoded, "decode it first with pyarrow.compute.run_end_decode"),
+    (
+        lambda arrow: arrow_types.is_decimal(arrow) and not _is_stored_decimal(arrow),
+        "decimals can have at most 38 digits, and a scale from -128 to their number of digits",
+    ),
 ]
 
 
@@ -433,6 +510,11 @@ def encode_value(column_type: ColumnType, scalar: pa.Scalar) -> bytes:
         put_bytes(out, scalar.as_buffer().to_pybytes())
         return bytes(out)
     number = int.from_bytes(buffers[1][: ARROW_WIDTH[kind]].to_pybytes(), "little", signed=True)
+    if kind == Kind.DECIMAL128:
+        out = bytearray()
+        size = (number if number >= 0 else ~number).bit_length() // 8 + 1
+        put_bytes(out, number.to_bytes(size, "big", signed=True))
+        return bytes(out)
     if kind == Kind.TIMESTAMP_NS:
         millis, nanos = divmod(number, 1_000_000)
         return millis.to_bytes(8, "big", signed=True) + nanos.to_bytes(4, "big")
@@ -440,7 +522,7 @@ def encode_value(column_type: ColumnType, scalar: pa.Scalar) -> bytes:
 
 
 def decode_value(column_type: ColumnType, data: bytes) -> pa.Scalar:
-    """Decode a value of a type that has statistics; strings come without their length."""
+    """Decode a value of a type that has bounds; strings and large decimals come without length."""
     kind = column_type.kind
     if kind == Kind.BOOL:
         return pa.scalar(data != b"\0")
@@ -459,6 +541,6 @@ def decode_value(column_type: ColumnType, data: bytes) -> pa.Scalar:
         if not -(2**63) <= number < 2**63:
             raise CorruptFileError("a timestamp in the statistics exceeds 64 bits of nanoseconds")
     else:
-        number = int.from_bytes(data, "big", signed=True)
+        number = int.from_bytes(data[: ARROW_WIDTH[kind]], "big", signed=True)
     raw = number.to_bytes(ARROW_WIDTH[kind], "little", signed=True)
     return pa.Array.from_buffers(column_type.arrow, 1, [None, pa.py_buffer(raw)])[0]

@@ -16,7 +16,7 @@ import math
 import operator
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import pyarrow as pa
 from pyarrow import types
@@ -111,8 +111,7 @@ def scan_polars(
         strict=strict,
         follow_links=follow_links,
     )
-    arrow = files.schema
-    dtypes = _to_dtypes(arrow)
+    dtypes = _to_dtypes(files.schema)
 
     def frames(
         with_columns: list[str] | None,
@@ -126,7 +125,7 @@ def scan_polars(
                 columns = list(dict.fromkeys([*columns, *predicate.meta.root_names()]))
             # Polars counts rows before it filters them: none of the first `n_rows` may be skipped.
             if n_rows is None:
-                filters = _pruning(predicate, arrow, dtypes)
+                filters = _pruning(predicate, files.columns.to_arrow(), dtypes)
         query = files.query(columns, filters, limit=n_rows)
         for rows in files.iter_batches(query, batch_size or BATCH_ROWS, use_threads):
             frame = _to_frame(rows)
@@ -164,12 +163,56 @@ def _to_frame(rows: pa.RecordBatch) -> pl.DataFrame:
 def _pruning(predicate: pl.Expr, schema: pa.Schema, dtypes: pl.Schema) -> Expression | None:
     """Return an Arrow expression that is true at least where `predicate` is, or None.
 
-    `schema` and `dtypes` are the schema of the dataset in Arrow and in Polars.
+    `schema` and `dtypes` are the schema of the dataset, as it is filtered and in Polars.
     """
     try:
         return _Pruning(schema, dtypes).where(predicate, True)
     except RecursionError:
         return None
+
+
+class _Operand(NamedTuple):
+    """A column, or a field of structs, that an expression refers to."""
+
+    path: tuple[str, ...]
+    type: pa.DataType
+    dtype: pl.DataType
+
+    @property
+    def field(self) -> Expression:
+        import pyarrow.compute as pc
+
+        return pc.field(*self.path)
+
+    def values(self, literal: pl.Expr) -> pa.Array | None:
+        """Return the values of a literal in the type of the column, or None if that is not exact."""
+        import polars as pl
+
+        if not literal.meta.is_literal(allow_aliasing=True):
+            return None
+        series = pl.select(literal).to_series()
+        if series.dtype == pl.List and series.null_count() == 0:
+            series = series[0]
+        if self.dtype in (pl.Categorical, pl.Enum):
+            # They are stored as strings, and Polars compares them with strings.
+            if series.dtype not in (self.dtype, pl.String):
+                return None
+            series = series.cast(pl.String)
+        elif not self._is_comparable(series.dtype):
+            return None
+        try:
+            return series.to_arrow().cast(self.type)
+        except pa.ArrowException:
+            return None
+
+    def _is_comparable(self, dtype: pl.DataType) -> bool:
+        import polars as pl
+
+        # Polars has made the types equal already, if necessary by a cast of the column. Decimals
+        # with different scales can still be compared exactly.
+        same = self.dtype == dtype or (self.dtype.is_decimal() and dtype.is_decimal())
+        simple = self.dtype.is_numeric() or self.dtype.is_temporal()
+        return same and (simple or self.dtype in (pl.Boolean, pl.String, pl.Binary))
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +233,7 @@ class _Pruning:
                     return self._null(one, outcome)
                 if is_made_by(one.is_not_null()):
                     return self._null(one, not outcome)
+                return self._flag(predicate, outcome)  # a field of a struct
             case [left, right]:
                 if is_made_by(left & right):
                     return self._joined(left, right, outcome, operator.and_)
@@ -221,30 +265,36 @@ class _Pruning:
             return first & second
         return None if first is None or second is None else first | second
 
-    def _flag(self, column: pl.Expr, outcome: bool) -> Expression | None:
+    def _flag(self, flag: pl.Expr, outcome: bool) -> Expression | None:
         import polars as pl
-        import pyarrow.compute as pc
 
-        if not column.meta.is_column() or self.dtypes[column.meta.output_name()] != pl.Boolean:
+        column = self._column(flag)
+        if column is None or column.dtype != pl.Boolean:
             return None
-        flag = pc.field(column.meta.output_name())
-        return flag if outcome else ~flag
+        return column.field if outcome else ~column.field
 
-    def _null(self, column: pl.Expr, outcome: bool) -> Expression | None:
-        import pyarrow.compute as pc
-
-        if not column.meta.is_column():
+    def _null(self, value: pl.Expr, outcome: bool) -> Expression | None:
+        column = self._column(value)
+        if column is None:
             return None
-        field = pc.field(column.meta.output_name())
-        return field.is_null() if outcome else field.is_valid()
+        return column.field.is_null() if outcome else column.field.is_valid()
 
-    def _compared(self, column: pl.Expr, compare: Operator, literal: pl.Expr) -> Expression | None:
-        import pyarrow.compute as pc
+    def _compared(self, value: pl.Expr, compare: Operator, literal: pl.Expr) -> Expression | None:
+        import polars as pl
 
-        values = self._values(column, literal)
-        if values is None or len(values) != 1 or values.null_count:
+        column = self._column(value)
+        values = None if column is None else column.values(literal)
+        if column is None or values is None or len(values) != 1 or values.null_count:
             return None
-        field = pc.field(column.meta.output_name())
+        field = column.field
+        if isinstance(column.dtype, pl.Enum) and compare not in (operator.eq, operator.ne):
+            # Categories are compared by their position.
+            categories = column.dtype.categories.to_list()
+            if (given := values[0].as_py()) not in categories:
+                return None
+            place = categories.index(given)
+            kept = [one for i, one in enumerate(categories) if compare(i, place)]
+            return field.isin(pa.array(kept, values.type))
         if not types.is_floating(values.type):
             return compare(field, values[0])
         if math.isnan(values[0].as_py()):
@@ -254,44 +304,38 @@ class _Pruning:
             return ~OPPOSITE[compare](field, values[0])
         return compare(field, values[0])
 
-    def _equal(self, column: pl.Expr, literal: pl.Expr, outcome: bool) -> Expression | None:
+    def _equal(self, value: pl.Expr, literal: pl.Expr, outcome: bool) -> Expression | None:
         """Compare with a literal such that two nulls are equal."""
         if outcome:
-            return self._compared(column, operator.eq, literal)
-        differs, null = self._compared(column, operator.ne, literal), self._null(column, True)
+            return self._compared(value, operator.eq, literal)
+        differs, null = self._compared(value, operator.ne, literal), self._null(value, True)
         return None if differs is None or null is None else differs | null
 
-    def _among(self, column: pl.Expr, collection: pl.Expr, outcome: bool) -> Expression | None:
-        import pyarrow.compute as pc
-
-        values = self._values(column, collection)
+    def _among(self, value: pl.Expr, collection: pl.Expr, outcome: bool) -> Expression | None:
+        column = self._column(value)
+        values = None if column is None else column.values(collection)
         # Arrow compares the bits of values, and there are two zeros.
-        if values is None or types.is_floating(values.type):
+        if column is None or values is None or types.is_floating(values.type):
             return None
-        field = pc.field(column.meta.output_name())
-        among = field.isin(values.drop_null())
+        among = column.field.isin(values.drop_null())
         if not outcome:
             return ~among
-        return among | field.is_null() if values.null_count else among
+        return among | column.field.is_null() if values.null_count else among
 
-    def _values(self, column: pl.Expr, literal: pl.Expr) -> pa.Array | None:
-        """Return the values of a literal in the type of the column, or None if that is not exact."""
+    def _column(self, value: pl.Expr) -> _Operand | None:
+        """Return the column, or the field of structs, that an expression consists of."""
         import polars as pl
 
-        if not column.meta.is_column() or not literal.meta.is_literal(allow_aliasing=True):
+        name = value.meta.output_name(raise_if_undetermined=False)
+        if name is None:
             return None
-        name = column.meta.output_name()
-        dtype = self.dtypes[name]
-        series = pl.select(literal).to_series()
-        if series.dtype == pl.List and series.null_count() == 0:
-            series = series[0]
-        # Polars has made the types equal already, if necessary by a cast of the column. Decimals
-        # with different scales can still be compared exactly.
-        same = series.dtype == dtype or (series.dtype.is_decimal() and dtype.is_decimal())
-        simple = dtype.is_numeric() or dtype.is_temporal()
-        if not same or not (simple or dtype in (pl.Boolean, pl.String, pl.Binary)):
-            return None
-        try:
-            return series.to_arrow().cast(self.schema.field(name).type)
-        except pa.ArrowException:
-            return None
+        if value.meta.is_column():
+            return _Operand((name,), self.schema.field(name).type, self.dtypes[name])
+        match value.meta.pop():
+            case [struct] if value.meta.eq(struct.struct.field(name)):
+                parent = self._column(struct)
+                if parent is None or not isinstance(parent.dtype, pl.Struct):
+                    return None
+                dtypes: dict[str, Any] = {field.name: field.dtype for field in parent.dtype.fields}
+                return _Operand((*parent.path, name), parent.type.field(name).type, dtypes[name])
+        return None

@@ -1,5 +1,6 @@
 """What a caller asks for: columns, filters, rows.
 
+durations   Durations as text: as commands print them and conditions accept them
 filters     Filters as Arrow expressions: which columns, row groups and rows they concern
 literals    Values in a condition, and what they are in the type of a column
 query       Query: the columns and rows that a caller asks for, checked against a schema

@@ -15,20 +15,21 @@ import math
 import operator
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pyarrow as pa
 from pyarrow import types
 
 from ..errors import ColumnNotFoundError, printable
+from ..format.paths import Path, children, leaves, pruned
 
 if TYPE_CHECKING:
     from pyarrow.compute import Expression
 
 __all__ = [
     "Statistics",
-    "columns_of",
     "constant",
+    "fields_of",
     "filter_table",
     "guarantee",
     "matching",
@@ -36,8 +37,17 @@ __all__ = [
     "to_expression",
 ]
 
-Statistics: TypeAlias = tuple[pa.Field, int, int, pa.Scalar | None, pa.Scalar | None]
-"""Statistics of a column in a row group: field, num_rows, null_count, minimum, maximum."""
+
+class Statistics(NamedTuple):
+    """What is known about a column, or a field of a struct, in a row group."""
+
+    path: Path
+    type: pa.DataType
+    num_rows: int
+    null_count: int
+    minimum: pa.Scalar | None
+    maximum: pa.Scalar | None
+
 
 # An expression prints as text: `((x > 5) and invert(is_in(y, {value_set=...})))`.
 # Arrow takes kilobytes for what it knows about a row group.
@@ -52,28 +62,57 @@ PLAIN_FUNCTIONS: Final = frozenset(
 )
 
 
-def to_expression(filters: object) -> Expression:
-    """Convert `filters`, in any form that pyarrow.parquet accepts, to an Arrow expression."""
+def to_expression(
+    filters: object, path_of: Callable[[str], Path | None] | None = None
+) -> Expression:
+    """Convert `filters`, in any form that pyarrow.parquet accepts, to an Arrow expression.
+
+    `path_of` finds fields of structs, such as `info.name`, that are named in a list of tuples.
+    """
     from pyarrow.parquet import filters_to_expression
 
     try:
+        if isinstance(filters, list | tuple) and path_of is not None:
+            return filters_to_expression(_with_paths(filters, path_of))
         return filters_to_expression(filters)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, IndexError) as error:
         raise ValueError(
             "filters must be an Arrow expression, a list of (column, operator, value) tuples, "
             f"or a list of such lists, not {filters!r}: {error}"
         ) from error
 
 
-def columns_of(
+def _with_paths(filters: Any, path_of: Callable[[str], Path | None]) -> Any:
+    """Return a list of tuples, or a list of such lists, with paths in place of dotted names."""
+    groups = [filters] if filters and isinstance(filters[0][0], str) else filters
+
+    def located(condition: Any) -> Any:
+        column, *rest = condition
+        path = path_of(column) if isinstance(column, str) and "." in column else None
+        return column if path is None or len(path) == 1 else path, *map(_as_literal, rest)
+
+    return [[located(condition) for condition in group] for group in groups]
+
+
+def _as_literal(value: Any) -> Any:
+    """Return a value that Arrow can compare: it takes integers for int64, and has no float16."""
+    if isinstance(value, int) and 2**63 <= value < 2**64:
+        return pa.scalar(value, pa.uint64())
+    if isinstance(value, pa.HalfFloatScalar):
+        return value.cast(pa.float32())
+    # NumPy's or pandas'
+    return value.astype("float32") if str(getattr(value, "dtype", "")) == "float16" else value
+
+
+def fields_of(
     expression: Expression,
     names_in: Callable[[str], Iterable[str]],
     field: Callable[[str], pa.Field],
     similar: Callable[[str], Iterable[str]] | None = None,
     *,
     is_filter: bool = True,
-) -> list[str]:
-    """Return the names of the columns that `expression` refers to.
+) -> tuple[pa.Field, ...]:
+    """Return the columns that `expression` refers to, with those fields of structs that it uses.
 
     pyarrow has no function for this. But an expression prints the names that it contains, and it
     binds only to a schema that has all of them. So the columns are those whose name occurs in its
@@ -90,6 +129,8 @@ def columns_of(
     try:
         _bind(expression, candidates)
         needed = _needed(expression, candidates, [])
+        if any(types.is_nested(one.type) for one in needed):
+            needed = _without_unused(expression, needed, is_filter=is_filter)
         if is_filter:
             # A scanner accepts any expression as its filter; check that it is boolean.
             filter_table(pa.schema(needed).empty_table(), expression)
@@ -106,7 +147,43 @@ def columns_of(
         )
         not_found.add_note(f"in the filter {_shown(text)}")
         raise not_found from error
-    return [one.name for one in needed]
+    return tuple(needed)
+
+
+def _without_unused(
+    expression: Expression, fields: Sequence[pa.Field], *, is_filter: bool
+) -> list[pa.Field]:
+    """Return columns with only those fields of their structs that the expression uses.
+
+    A struct itself can be the value of an expression, but a filter can only tell if it is null.
+    """
+    every = [(path, leaf) for field in fields for path, leaf in leaves(field)]
+    text = _tokens(str(expression), [path for path, _ in every])
+    if not PLAIN_FUNCTIONS.issuperset(FUNCTION.findall(text)):
+        return list(fields)  # a function may look at a whole struct
+    used = [path for path, _ in every if len(path) > 1 and _reference(path) in str(expression)]
+    kept = []
+    for field in fields:
+        paths = [path[1:] for path in used if path[0] == field.name]
+        is_whole = not children(field.type) or (not is_filter and field.name in text)
+        kept.append(field if is_whole else field.with_type(pruned(field.type, paths)))
+    try:
+        _bind(expression, kept)
+    except pa.ArrowException:
+        return list(fields)
+    return kept
+
+
+def _reference(path: Path) -> str:
+    """Return how Arrow prints the reference to a field of a struct."""
+    return f"FieldRef.Nested({' '.join(f'FieldRef.Name({name})' for name in path)})"
+
+
+def _tokens(text: str, paths: Iterable[Path]) -> str:
+    """Return the text of an expression with words in place of references to fields of structs."""
+    for number, path in enumerate(paths):
+        text = text.replace(_reference(path), f"nested_{number}") if len(path) > 1 else text
+    return text
 
 
 def _needed(
@@ -136,26 +213,21 @@ def _shown(text: str) -> str:
     return line if len(line) <= 200 else f"{line[:200]}..."
 
 
-def guarantee(
-    field: pa.Field,
-    num_rows: int,
-    null_count: int,
-    minimum: pa.Scalar | None,
-    maximum: pa.Scalar | None,
-) -> Expression | None:
+def guarantee(known: Statistics) -> Expression | None:
     """Return what statistics say about every row of a row group, except NaN; None if nothing.
 
     The statistics of the format ignore NaN, unless it is the first value. `matching` handles this.
     """
     import pyarrow.compute as pc
 
-    column = pc.field(field.name)
+    path, type, num_rows, null_count, minimum, maximum = known
+    column = pc.field(*path)
     if null_count == num_rows:
         return column.is_null()
     # False for a NaN, and for a minimum above the maximum, which readers of the format accept.
     if minimum is None or maximum is None or not pc.less_equal(minimum, maximum).as_py():
         return column.is_valid() if null_count == 0 else None
-    if minimum == maximum and not types.is_floating(field.type):
+    if minimum == maximum and not types.is_floating(type):
         # Arrow substitutes the value for the column. Not for floats, because -0.0 == 0.0.
         bounds = [column == minimum]
     else:
@@ -166,11 +238,11 @@ def guarantee(
     return _all(bounds)
 
 
-def constant(field: pa.Field, value: pa.Scalar, num_rows: int) -> Statistics:
+def constant(path: Path, type: pa.DataType, value: pa.Scalar, num_rows: int) -> Statistics:
     """Return the statistics of a column with the same value in all rows."""
     if value.is_valid:
-        return field, num_rows, 0, value, value
-    return field, num_rows, num_rows, None, None
+        return Statistics(path, type, num_rows, 0, value, value)
+    return Statistics(path, type, num_rows, num_rows, None, None)
 
 
 def matching(
@@ -186,18 +258,23 @@ def matching(
         return everything
     import pyarrow.compute as pc
 
-    plain = _is_plain(str(expression), schema.names)
+    columns = [(path, leaf.type) for field in schema for path, leaf in leaves(field)]
+    plain = _is_plain(str(expression), [path for path, _ in columns])
+    if plain and any(types.is_duration(type) for _, type in columns):
+        # Arrow uses bounds only if column and value have the same unit, and casts values to ns.
+        schema = pa.schema([field.with_type(_in_ns(field.type)) for field in schema])
+        groups = [list(map(_bounds_in_ns, group)) for group in groups]
     # A NaN fails every comparison except `!=`, whatever the minimum and maximum are. So a row group
     # is also kept if it may match with a NaN in a float column. Arrow substitutes the NaN for it.
     nans = {
-        field.name: pc.field(field.name) == pa.scalar(math.nan, field.type)
-        for field in schema
-        if types.is_floating(field.type)
+        path: pc.field(*path) == pa.scalar(math.nan, type)
+        for path, type in columns
+        if types.is_floating(type)
     }
     try:
         if nans:
             possible = _possible(expression, list(nans.values()), schema)
-            nans = {name: nan for i, (name, nan) in enumerate(nans.items()) if i in possible}
+            nans = {path: nan for i, (path, nan) in enumerate(nans.items()) if i in possible}
         found: list[int] = []
         for start in range(0, len(groups), _GROUPS_AT_ONCE):
             cases = [
@@ -213,27 +290,47 @@ def matching(
     return found
 
 
+def _in_ns(type: pa.DataType) -> pa.DataType:
+    """Return a type with durations in nanoseconds, also in fields of structs."""
+    if types.is_struct(type):
+        return pa.struct([field.with_type(_in_ns(field.type)) for field in type])
+    return pa.duration("ns") if types.is_duration(type) else type
+
+
+def _bounds_in_ns(known: Statistics) -> Statistics:
+    if not types.is_duration(known.type):
+        return known
+    ns = pa.duration("ns")
+    try:
+        low, high = (
+            None if bound is None else bound.cast(ns) for bound in (known.minimum, known.maximum)
+        )
+    except pa.ArrowInvalid:  # too long
+        low = high = None
+    return known._replace(type=ns, minimum=low, maximum=high)
+
+
 def _cases(
-    group: Sequence[Statistics], nans: dict[str, Expression], plain: bool
+    group: Sequence[Statistics], nans: dict[Path, Expression], plain: bool
 ) -> Iterator[Expression]:
     """Yield guarantees; for each row of a row group, at least one of them holds."""
     import pyarrow.compute as pc
 
-    known: list[tuple[str, bool, Expression]] = []
-    for field, num_rows, null_count, minimum, maximum in group:
+    known: list[tuple[Path, bool, Expression]] = []
+    for one in group:
         # A single value can always be used: Arrow computes with it instead of reasoning with bounds.
-        is_single = null_count == 0 and minimum == maximum and not types.is_floating(field.type)
-        if plain or is_single or not _is_number(field.type):
-            says = guarantee(field, num_rows, null_count, minimum, maximum)
-        else:
-            says = guarantee(field, num_rows, null_count, None, None)
-        may_be_nan = types.is_floating(field.type) and null_count < num_rows
-        known.append((field.name, may_be_nan, pc.scalar(True) if says is None else says))
+        is_floating = types.is_floating(one.type)
+        is_single = one.null_count == 0 and one.minimum == one.maximum and not is_floating
+        if not (plain or is_single or not _is_number(one.type)):
+            one = one._replace(minimum=None, maximum=None)
+        says = guarantee(one)
+        may_be_nan = is_floating and one.null_count < one.num_rows
+        known.append((one.path, may_be_nan, pc.scalar(True) if says is None else says))
     yield _all([pc.scalar(True), *(says for _, _, says in known)])
     free_of_nan = [says for _, may_be_nan, says in known if not may_be_nan]
-    for name, may_be_nan, _ in known:
-        if may_be_nan and name in nans:
-            yield _all([nans[name], *free_of_nan])
+    for path, may_be_nan, _ in known:
+        if may_be_nan and path in nans:
+            yield _all([nans[path], *free_of_nan])
 
 
 def _possible(
@@ -253,13 +350,15 @@ def _possible(
     return {int(fragment.path) for fragment in dataset.get_fragments(expression)}
 
 
-def _is_plain(text: str, names: Iterable[str]) -> bool:
+def _is_plain(text: str, paths: Sequence[Path]) -> bool:
     """Tell whether an expression compares columns only with values, and none of them is NaN.
 
     Otherwise, bounds of numbers cannot be used. Given `x <= 6`, Arrow considers `x < nan` true, and
     so `~(x < nan)` false. It also ignores casts from float64 to float32, which round. A NaN may
     come from a function or from a column on the right-hand side of a comparison, too.
     """
+    text = _tokens(text, paths)
+    names = [path[0] if len(path) == 1 else f"nested_{i}" for i, path in enumerate(paths)]
     name = "|".join(map(re.escape, names))
     return (
         PLAIN_FUNCTIONS.issuperset(FUNCTION.findall(text))

@@ -15,7 +15,10 @@ from typing import Any, Final
 import pyarrow as pa
 from pyarrow import types
 
+from .durations import parse_duration
+
 MAX_DIGITS: Final = 1000
+_MAX_SHOWN: Final = 80
 _MOMENT: Final = re.compile(
     r"(\d{4})-(\d\d?)-(\d\d?)"
     r"(?:[T ](\d\d?):(\d\d)(?::(\d\d(?:\.\d+)?))?)?"
@@ -25,6 +28,7 @@ _MOMENT: Final = re.compile(
 _CLOCK: Final = re.compile(r"(\d\d?):(\d\d)(?::(\d\d(?:\.\d+)?))?", re.ASCII)
 _NUMBER: Final = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
 _INFINITY: Final = re.compile(r"[+-]?inf(?:inity)?", re.IGNORECASE)
+_CALENDAR: Final = re.compile(r"month|year", re.IGNORECASE)
 _DAY: Final = 86_400
 _EPOCH: Final = datetime.date(1970, 1, 1).toordinal()
 _UNITS: Final = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
@@ -41,8 +45,8 @@ class WhereError(ValueError):
 class Value:
     """A value as written; its type depends on the column that it is compared with."""
 
-    kind: str  # number, text, bool, null, bytes, moment or clock
-    value: Any  # seconds of a moment since 1970, of a clock since midnight
+    kind: str  # number, text, bool, null, bytes, moment, clock or duration
+    value: Any  # seconds of a moment since 1970, of a clock since midnight, or of a duration
     text: str
     at: int
 
@@ -95,6 +99,22 @@ def clock(text: str, at: int) -> Fraction:
         ) from None
 
 
+def duration(text: str, at: int) -> Fraction:
+    """Return the seconds of a duration."""
+    if len(text) > MAX_DIGITS:
+        raise WhereError(at, f"the duration has more than {MAX_DIGITS} characters")
+    try:
+        return parse_duration(text)
+    except ValueError:
+        hint = ""
+        if _CALENDAR.search(text):
+            hint = "; months and years differ in length: use days"
+        raise WhereError(
+            at,
+            f"invalid duration {text!r} (expected e.g. '90 minutes' or '1 day 02:00:00'){hint}",
+        ) from None
+
+
 def _seconds(hour: str, minute: str, second: str | None) -> Fraction:
     exact = Fraction(second or 0)
     if int(hour) > 23 or int(minute) > 59 or exact >= 60:
@@ -114,12 +134,13 @@ def family_of(type: pa.DataType) -> str | None:
 
 
 _FAMILIES: Final[dict[str, tuple[Callable[[pa.DataType], bool], ...]]] = {
-    "number": (types.is_integer, types.is_float32, types.is_float64, types.is_decimal),
+    "number": (types.is_integer, types.is_floating, types.is_decimal),
     "text": (types.is_string, types.is_large_string, types.is_string_view),
     "bytes": (types.is_binary, types.is_large_binary, types.is_binary_view),
     "bool": (types.is_boolean,),
     "moment": (types.is_date, types.is_timestamp),
     "clock": (types.is_time,),
+    "duration": (types.is_duration,),
 }
 
 
@@ -138,6 +159,8 @@ def common_type(family: str, one: pa.DataType, other: pa.DataType) -> pa.DataTyp
         return pa.timestamp(max(units, key=list(_UNITS).index, default="ms"))
     if family == "clock":
         return pa.time64("ns")
+    if family == "duration":
+        return max(both, key=lambda type: list(_UNITS).index(type.unit))
     return pa.large_string() if family == "text" else pa.large_binary()
 
 
@@ -149,7 +172,9 @@ def typed(name: str, type: pa.DataType, value: Value) -> tuple[pa.Scalar | None,
     family = family_of(type)
     if value.kind != family and not (value.kind == "text" and family not in (None, "bool")):
         raise WhereError(
-            value.at, f"cannot compare column {name!r} of type {type} with {value.text}"
+            value.at,
+            f"cannot compare column {name!r} of type {shown_type(type)} with {value.text}"
+            f"{_advice(name, type)}",
         )
     if family == "number":
         return _typed_number(name, type, value)
@@ -162,9 +187,27 @@ def typed(name: str, type: pa.DataType, value: Value) -> tuple[pa.Scalar | None,
         seconds = clock(value.value, value.at) if value.kind == "text" else value.value
         storage = pa.int32() if types.is_time32(type) else pa.int64()
         return _stepped(storage, type, seconds * _UNITS[type.unit])
+    if family == "duration":
+        seconds = duration(value.value, value.at) if value.kind == "text" else value.value
+        return _stepped(pa.int64(), type, seconds * _UNITS[type.unit])
     if family == "bytes" and value.kind == "text":
         return pa.scalar(value.value.encode(), type), True
     return pa.scalar(value.value, type), True
+
+
+def shown_type(type: pa.DataType) -> str:
+    """Return the name of a type for a message; structs may have thousands of fields."""
+    text = str(type)
+    return text if len(text) <= _MAX_SHOWN else f"{text[: _MAX_SHOWN - 3]}..."
+
+
+def _advice(name: str, type: pa.DataType) -> str:
+    """Return what to write in place of a comparison that is not possible."""
+    if types.is_duration(type):
+        return "; write a duration, e.g. interval '90 minutes'"
+    if types.is_struct(type) and len(type):
+        return f"; compare one of its fields, e.g. {name}.{type.field(0).name}"
+    return ""
 
 
 def _typed_number(name: str, type: pa.DataType, value: Value) -> tuple[pa.Scalar | None, bool]:

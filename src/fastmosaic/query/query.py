@@ -8,22 +8,26 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field as dataclass_field
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
 from ..errors import SchemaMismatchError
+from ..format.column_set import ColumnSet
+from ..format.file_schema import FileSchema
 from ..format.metadata import FileMetaData
-from ..format.schema import SchemaBlock
+from ..format.paths import Path, flat_leaves, united
+from ..format.plain_arrays import narrowed
 from ..format.user_schema import Attached
 from ..memory import Memory
-from ..schemas.union import DatasetSchema
 from ..schemas.widen import widened
 from . import filters as filtering
 from .rows import Rows, concatenated, one_batch
 from .selection import expanded
 
-__all__ = ["Query", "columns_of"]
+__all__ = ["Query", "fields_of"]
+
+_Leaf: TypeAlias = tuple[Path, pa.DataType]
 
 
 @dataclass(slots=True)  # a frozen one takes microseconds longer to make
@@ -34,21 +38,21 @@ class Query:
     and of these the first `limit`.
     """
 
-    schema: pa.Schema  # the columns to read: those wanted, then those that only the filter needs
-    names: list[str] | None = None  # of the columns wanted, if these are not all of `schema`
+    schema: pa.Schema  # the columns to read: those wanted, and those that only the filter needs
+    narrow: pa.Schema | None = None  # the columns wanted, if these are not all of `schema`
     expression: Any = None  # the filter, a pyarrow.compute.Expression
-    needed: tuple[pa.Field, ...] = ()  # the columns of the filter
+    needed: tuple[pa.Field, ...] = ()  # the columns of the filter, with the fields that it uses
     attached: Attached | None = None  # types and metadata to put on the result
     rows: Rows | None = None
     limit: int | None = None
-    _bounded: dict[SchemaBlock, dict[int, pa.Field]] = dataclass_field(
+    _leaves: dict[FileSchema, tuple[dict[int, _Leaf], list[_Leaf]]] = dataclass_field(
         default_factory=dict, repr=False, compare=False
     )
 
     @classmethod
     def of(
         cls,
-        table: DatasetSchema,
+        table: ColumnSet,
         columns: Iterable[str] | None = None,
         filters: Any = None,
         *,
@@ -60,10 +64,10 @@ class Query:
 
         Parameters
         ----------
-        table : DatasetSchema
+        table : ColumnSet
             The columns that exist.
         columns : iterable of str, optional
-            Names or globs of the columns wanted, in this order; by default all columns.
+            Names, paths or globs of the columns wanted, in this order; by default all columns.
         filters : pyarrow.compute.Expression or list, optional
             Which rows are wanted, in any form that `pyarrow.parquet.read_table` accepts.
         attached : Attached, optional
@@ -77,22 +81,16 @@ class Query:
         limit = None if limit is None else max(0, limit)
         if filters is None:
             return cls(schema, None, None, (), attached, rows, limit)
-        expression = filtering.to_expression(filters)
-        needed = tuple(map(table.field, columns_of(table, expression)))
-        names = schema.names
-        known = set(names)
-        extra = [field for field in needed if field.name not in known]
-        if not extra:
-            return cls(schema, None, expression, needed, attached, rows, limit)
-        schema = pa.schema([*schema, *extra])
-        return cls(schema, names, expression, needed, attached, rows, limit)
+        expression = filtering.to_expression(filters, table.path)
+        needed = fields_of(table, expression)
+        read = _united(schema, needed)
+        narrow = None if read is schema else schema
+        return cls(read, narrow, expression, needed, attached, rows, limit)
 
     @property
     def wanted(self) -> pa.Schema:
-        """The columns wanted, as they are stored."""
-        if self.names is None:
-            return self.schema
-        return pa.schema([self.schema.field(name) for name in self.names])
+        """The columns wanted, with plain types."""
+        return self.schema if self.narrow is None else self.narrow
 
     @property
     def result(self) -> pa.Schema:
@@ -108,56 +106,66 @@ class Query:
         return filtering.matching(self.expression, groups, pa.schema(self.needed))
 
     def statistics(
-        self, metadata: FileMetaData, group: int, constants: Mapping[str, pa.Scalar] | None = None
+        self,
+        metadata: FileMetaData,
+        columns: FileSchema,
+        group: int,
+        constants: Mapping[str, pa.Scalar] | None = None,
     ) -> list[filtering.Statistics]:
         """Return what is known about the columns of the filter in one row group of a file.
 
-        `constants` are the values of columns that are the same in all rows of the file.
+        `columns` are those of the file, as the user sees them or as they are stored. `constants` are the values of columns that are the same in all rows of the file.
         """
         num_rows = metadata.rows_of(group)
         known: list[filtering.Statistics] = []
         for field in self.needed:
             if constants is not None and field.name in constants:
-                known.append(filtering.constant(field, constants[field.name], num_rows))
-            elif metadata.schema_block.find(field.name) < 0:
-                known.append(filtering.constant(field, pa.scalar(None, field.type), num_rows))
-        bounded = self._bounds_kept(metadata.schema_block)
+                value = constants[field.name]
+                known.append(filtering.constant((field.name,), field.type, value, num_rows))
+        bounded, missing = self._leaves_in(columns)
+        for path, type in missing:
+            if constants is None or path[0] not in constants:
+                known.append(filtering.constant(path, type, pa.scalar(None, type), num_rows))
         for statistic in metadata.statistics(group, bounded) if bounded else ():
-            field = bounded[statistic.position]
+            path, type = bounded[statistic.position]
             try:
                 bounds = [
-                    bound if bound is None or bound.type == field.type else bound.cast(field.type)
-                    for bound in metadata.bounds(statistic)
+                    bound if bound is None or bound.type == type else bound.cast(type)
+                    for bound in columns.restored(statistic.position, *metadata.bounds(statistic))
                 ]
             except pa.ArrowInvalid:  # e.g. a time outside the range of a finer unit
                 continue
-            known.append((field, num_rows, statistic.null_count, *bounds))
+            known.append(filtering.Statistics(path, type, num_rows, statistic.null_count, *bounds))
         return known
 
-    def _bounds_kept(self, block: SchemaBlock) -> dict[int, pa.Field]:
-        """Return the columns of the filter, by position, whose bounds hold for the table as well.
+    def _leaves_in(self, columns: FileSchema) -> tuple[dict[int, _Leaf], list[_Leaf]]:
+        """Return the leaves of the filter whose bounds are useful, by position, and missing ones.
 
-        These are the columns whose values keep their order when they are cast.
+        Bounds of a file hold for the table as well if values keep their order when they are cast.
         """
-        if block not in self._bounded:
-            found = ((block.find(field.name), field) for field in self.needed)
-            self._bounded[block] = {
-                position: field
-                for position, field in found
-                if position >= 0 and widened(block.field(position).type, field.type) == field.type
-            }
-        return self._bounded[block]
+        if columns not in self._leaves:
+            bounded: dict[int, _Leaf] = {}
+            missing: list[_Leaf] = []
+            for field in self.needed:
+                for path, leaf in flat_leaves(field):
+                    found = columns.leaf(path)
+                    if found is not None and widened(found[2].type, leaf.type) == leaf.type:
+                        bounded[found[0]] = path, leaf.type
+                    elif found is None and not columns.contains(path):
+                        missing.append((path, leaf.type))
+            self._leaves[columns] = bounded, missing
+        return self._leaves[columns]
 
     # ---- what was read
 
-    def finish(self, batches: Sequence[pa.RecordBatch]) -> pa.Table:
+    def finish(self, batches: Sequence[pa.RecordBatch], memory: Memory | None = None) -> pa.Table:
         """Return the rows of `batches` that match, with the columns wanted."""
         table = pa.Table.from_batches(batches, schema=self.schema)
         if self.expression is not None:
             table = filtering.filter_table(table, self.expression)
-            if self.names is not None:
-                table = table.select(self.names)
-        return table if self.attached is None else self.attached.put_on(table)
+            if self.narrow is not None:
+                table = narrowed(table, self.narrow)
+        return table if self.attached is None else self.attached.put_on(table, memory)
 
     def finish_each(self, batches: Iterable[pa.RecordBatch], memory: Memory) -> pa.Table:
         """Return the rows that match, in the memory of one batch besides those of the result."""
@@ -190,22 +198,43 @@ class Query:
         return batch if self.attached is None else self.attached.put_on(batch)
 
 
-def columns_of(table: DatasetSchema, expression: Any, *, is_filter: bool = True) -> list[str]:
-    """Return the names of the columns of `table` that an expression refers to."""
-    conflicts: list[SchemaMismatchError] = []
+def fields_of(table: ColumnSet, expression: Any, *, is_filter: bool = True) -> tuple[pa.Field, ...]:
+    """Return the columns of `table` that an expression refers to, with the fields that it uses."""
+    conflicts: dict[str, SchemaMismatchError] = {}
 
     def field(name: str) -> pa.Field:
         try:
             return table.field(name)
         except SchemaMismatchError as error:  # the column may not be needed
-            conflicts.append(error)
+            conflicts[name] = error
             return pa.field(name, pa.null())
 
     try:
-        return filtering.columns_of(
+        found = filtering.fields_of(
             expression, table.occurring, field, table.similar, is_filter=is_filter
         )
     except ValueError:
         if conflicts:
-            raise conflicts[0] from None
+            raise next(iter(conflicts.values())) from None
         raise
+    for one in found:
+        if one.name in conflicts:
+            raise conflicts[one.name]
+    return found
+
+
+def _united(schema: pa.Schema, needed: Sequence[pa.Field]) -> pa.Schema:
+    """Return the columns of `schema` and those that are `needed`; `schema` if it has them all."""
+    more: dict[int, pa.Field] = {}  # by index in the result
+    for field in needed:
+        index = schema.get_field_index(field.name)
+        if index < 0:
+            more[len(schema) + len(more)] = field
+        elif (known := schema.field(index)).type != field.type:
+            both = united(known.type, field.type)
+            if both != known.type:
+                more[index] = known.with_type(both)
+    if not more:
+        return schema
+    kept = (more.pop(index, field) for index, field in enumerate(schema))
+    return pa.schema([*kept, *more.values()])

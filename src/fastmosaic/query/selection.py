@@ -15,11 +15,11 @@ GLOB: Final = re.compile(r"[*?[]")
 
 
 class Choices(Protocol):
-    """The columns that can be selected. A `DatasetSchema` never lists all of them to find one."""
+    """The columns that can be selected. A `ColumnSet` never lists all of them to find one."""
 
     def has(self, name: str) -> bool: ...
 
-    def names(self) -> Sequence[str]: ...
+    def paths(self) -> Sequence[str]: ...
 
     def similar(self, name: str) -> Iterable[str]: ...
 
@@ -37,7 +37,7 @@ class NameList:
     def has(self, name: str) -> bool:
         return name in self._known
 
-    def names(self) -> Sequence[str]:
+    def paths(self) -> Sequence[str]:
         return self._names
 
     def similar(self, name: str) -> list[str]:
@@ -76,7 +76,7 @@ def expanded(columns: Iterable[str], choices: Choices) -> list[str]:
             found[name] = None
             continue
         if names is None:
-            names = choices.names()
+            names = choices.paths()
         matches = _matches(name, names)
         if not matches:
             literal = GLOB.sub("", name)

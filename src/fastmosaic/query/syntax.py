@@ -9,7 +9,7 @@ looks like can then not change how the rest of the condition is understood.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final, NoReturn, TypeAlias
@@ -17,7 +17,8 @@ from typing import Any, Final, NoReturn, TypeAlias
 from sqlglot import Token, Tokenizer, TokenType, exp, parser
 from sqlglot.errors import ParseError, TokenError
 
-from .literals import Value, WhereError, clock, exact, moment
+from .durations import is_unit
+from .literals import Value, WhereError, clock, duration, exact, moment
 
 # Beyond this depth, sqlglot would exceed Python's recursion limit.
 MAX_DEPTH: Final = 25
@@ -25,7 +26,7 @@ MAX_DEPTH: Final = 25
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """The name of a column in a condition."""
+    """The name of a column in a condition, or the path to a field of a struct."""
 
     name: str
     at: int  # the position of its first character, from 1
@@ -61,10 +62,12 @@ _TYPED: Final[dict[str, tuple[str, Callable[[str, int], Fraction]]]] = {
     "date": ("moment", moment),
     "timestamp": ("moment", moment),
     "time": ("clock", clock),
+    "interval": ("duration", duration),
 }
 _NAME: Final = re.compile(r"[^\W\d][\w$]*(?:\.[\w$]+)*")
 _QUOTED: Final = re.compile(r"""(['"`])(?:(?!\1).|\1\1)*+(\1)?""", re.DOTALL)
 _VALUE: Final = "a column or a value"
+_NAMES: Final = (TokenType.VAR, TokenType.IDENTIFIER)
 
 
 class _Tokenizer(Tokenizer):
@@ -219,20 +222,60 @@ class _Reader:
         following = self._kind(1)
         is_quoted = token.token_type == TokenType.IDENTIFIER
         if not is_quoted and word in _TYPED and following == TokenType.STRING:
-            kind, read = _TYPED[word]
-            text = self._tokens[self._next + 1]
-            self._value(kind, read(text.text, text.start + 1), 2, at=text.start + 1)
+            self._typed(*_TYPED[word])
+        elif not is_quoted and word == "interval" and following == TokenType.NUMBER:
+            raise WhereError(
+                token.start + 1, "write a duration in quotes, e.g. interval '90 minutes'"
+            )
         elif not is_quoted and word == "escape" and self._kind(-1) == TokenType.STRING:
             self._escape(token)
         elif following == TokenType.L_PAREN:
             raise WhereError(
                 token.start + 1, f"functions are not supported in a condition: {token.text}(...)"
             )
-        elif not is_quoted and not _NAME.fullmatch(token.text):
-            self._refuse(token)
         else:
+            name, count = self._path(token)
             follows = self._follows_operator()
-            self._operand(Name(token.text, token.start + 1, is_quoted, follows), 1)
+            self._operand(Name(name, token.start + 1, is_quoted, follows), count)
+
+    def _typed(self, kind: str, read: Callable[[str, int], Fraction]) -> None:
+        """Read a value after the name of its type, e.g. date '2024-01-31'."""
+        token = self._tokens[self._next + 1]
+        text, count = token.text, 2
+        unit = self._token(2)
+        if kind == "duration" and unit is not None and is_unit(unit.text):
+            text, count = f"{text} {unit.text}", 3  # interval '90' minutes
+        self._value(kind, read(text, token.start + 1), count, at=token.start + 1)
+
+    def _path(self, token: Token) -> tuple[str, int]:
+        """Return a name, whose parts may be quoted, as in info."first name", and its tokens."""
+        path, count = "", 0
+        while True:
+            is_quoted = token.token_type == TokenType.IDENTIFIER
+            has_next = token.text.endswith(".") and not is_quoted
+            text = token.text.removesuffix(".") if has_next else token.text
+            if not is_quoted and not _NAME.fullmatch(text):
+                self._refuse(token)
+            path += text
+            count += 1
+            if not has_next:
+                if not self._is_next(count, token, (TokenType.DOT,)):
+                    return path, count
+                token = self._tokens[self._next + count]
+                count += 1
+            if not self._is_next(count, token, _NAMES):
+                self._refuse(token)
+            path += "."
+            token = self._tokens[self._next + count]
+
+    def _is_next(self, distance: int, token: Token, kinds: Container[TokenType]) -> bool:
+        """Return whether a token of one of these kinds follows `token` without a space."""
+        following = self._token(distance)
+        return (
+            following is not None
+            and following.token_type in kinds
+            and following.start == token.end + 1
+        )
 
     def _number(self, token: Token) -> None:
         count = 1

@@ -9,9 +9,10 @@ A condition consists of
 - boolean columns, true, false, null
 - and, or, not, parentheses.
 
-Columns are written as name, "any name" or `any name`. Values are numbers, 'text', true, false, null,
-x'00ff', date '2024-01-31', time '12:00' and timestamp '2024-01-31 12:00:00'. Everything else of SQL is
-an error: functions, arithmetic, comments, subqueries.
+Columns are written as name, "any name" or `any name`, and fields of structs as info.name. Values are
+numbers, 'text', true, false, null, x'00ff', date '2024-01-31', time '12:00', timestamp
+'2024-01-31 12:00:00' and interval '90 minutes'. Everything else of SQL is an error: functions, arithmetic,
+comments, subqueries.
 
 Null is neither true nor false, as in SQL: `not (x = 1)` does not match rows in which x is null. A value
 is converted to the type of the column that it is compared with, and compared exactly: if x is int32,
@@ -33,11 +34,13 @@ import pyarrow as pa
 from pyarrow import types
 
 from ..errors import ColumnNotFoundError
-from .literals import Value, WhereError, common_type, family_of, typed
+from .literals import Value, WhereError, common_type, family_of, shown_type, typed
 
 if TYPE_CHECKING:
     from pyarrow.compute import Expression
 
+    from ..format.column_set import ColumnSet
+    from ..format.paths import Path
     from .syntax import Name, Operand
 
 # Arrow's time to find the row groups that may match grows with the square of the comparisons: one
@@ -62,23 +65,42 @@ _Part = str | None
 class Condition:
     """A condition that was parsed."""
 
-    names: tuple[str, ...]  # of its columns, in the order of their first use
+    names: tuple[str, ...]  # of its columns, or paths of fields, in the order of their first use
     tree: Any  # of sqlglot; its columns are indices of the operands
     operands: Sequence[Operand]
 
-    def expression(self, field: Callable[[str], pa.Field]) -> Expression:
-        """Return an Arrow expression that is true for matching rows, false or null for others.
+    def expression(self, columns: ColumnSet) -> Expression:
+        """Return an Arrow expression that is true for matching rows, false or null for others."""
+        return _Binder(self.operands, self._located(columns)).when(self.tree, True)
 
-        `field` returns a column by its name, or raises `ColumnNotFoundError`.
-        """
-        column_types = {}
+    def columns(self, columns: ColumnSet) -> list[str]:
+        """Return the names of the columns that the condition refers to, each once."""
+        return list(dict.fromkeys(path[0] for path, _ in self._located(columns).values()))
+
+    def _located(self, columns: ColumnSet) -> dict[str, tuple[Path, pa.DataType]]:
+        """Return the path and the type that each name stands for."""
+        found = {}
         for name in self.names:
             try:
-                column_types[name] = field(name).type
+                # There is no path to a missing column, and asking for it raises an error.
+                path = columns.path(name) or (name,)
+                found[name] = path, self._type(columns.field(path[0]), path, name)
             except ColumnNotFoundError as error:
                 error.message += self._hint(name, error.suggestions)
                 raise
-        return _Binder(self.operands, column_types).when(self.tree, True)
+        return found
+
+    def _type(self, field: pa.Field, path: Path, name: str) -> pa.DataType:
+        """Return the type of the field at a path, which must be inside structs only."""
+        for part in path[1:]:
+            if not types.is_struct(field.type):
+                raise WhereError(
+                    next(one.at for one in self.operands if getattr(one, "name", None) == name),
+                    f"{name!r} is inside a list or map, and has many values in a row; "
+                    "conditions support columns and fields of structs",
+                )
+            field = field.type.field(part)
+        return field.type
 
     def _hint(self, name: str, suggestions: Sequence[str]) -> str:
         """Return what to add to an error if an unknown column may have been meant as text."""
@@ -108,12 +130,14 @@ def parse(text: str) -> Condition:
 class _Binder:
     """Converts the trees of conditions to Arrow expressions, for columns of known types."""
 
-    def __init__(self, operands: Sequence[Operand], column_types: dict[str, pa.DataType]) -> None:
+    def __init__(
+        self, operands: Sequence[Operand], columns: dict[str, tuple[Path, pa.DataType]]
+    ) -> None:
         import pyarrow.compute as pc
 
         self._pc = pc
         self._operands = operands
-        self._types = column_types
+        self._columns = columns
         self._never = pc.scalar(False)
         self._num_comparisons = 0
 
@@ -195,7 +219,8 @@ class _Binder:
         expression, type = self._column(operand)
         if not types.is_boolean(type):
             raise WhereError(
-                operand.at, f"column {operand.name!r} is {type}; a condition must be boolean"
+                operand.at,
+                f"column {operand.name!r} is {shown_type(type)}; a condition must be boolean",
             )
         return expression == pa.scalar(truth)
 
@@ -266,14 +291,17 @@ class _Binder:
     # ---- in Arrow
 
     def _column(self, column: Name) -> tuple[Any, pa.DataType]:
-        type = self._types[column.name]
-        expression = self._pc.field(column.name)
+        path, type = self._columns[column.name]
+        expression = self._pc.field(*path)
         # Not all of Arrow's functions support these types.
         if types.is_dictionary(type):
             type = type.value_type
             expression = expression.cast(type)
         if types.is_fixed_size_binary(type):
             type = pa.binary()
+            expression = expression.cast(type)
+        if types.is_float16(type):
+            type = pa.float32()
             expression = expression.cast(type)
         return expression, type
 
@@ -322,7 +350,8 @@ class _Binder:
             return self._never
         if family_of(type) != "text":
             raise WhereError(
-                column.at, f"column {column.name!r} is {type}; 'like' requires a text column"
+                column.at,
+                f"column {column.name!r} is {shown_type(type)}; 'like' requires a text column",
             )
         wild = next((i for i, part in enumerate(pattern) if not part), len(pattern))
         start = "".join(part or "" for part in pattern[:wild])
@@ -350,8 +379,8 @@ class _Binder:
         if family is None or family != family_of(right_type):
             raise WhereError(
                 column.at,
-                f"cannot compare column {column.name!r} of type {left_type} with column "
-                f"{other.name!r} of type {right_type}",
+                f"cannot compare column {column.name!r} of type {shown_type(left_type)} with "
+                f"column {other.name!r} of type {shown_type(right_type)}",
             )
         if left_type != right_type:
             common = common_type(family, left_type, right_type)

@@ -13,9 +13,12 @@ import pyarrow as pa
 from pyarrow import types
 
 from ..errors import SchemaMismatchError, UnsupportedError
+from ..format.file_schema import FileSchema, Projection
 from ..format.nested import check_nulls, forbids_nulls
-from ..format.schema import SchemaBlock
-from ..format.types import is_simple, is_view, storage_type
+from ..format.plain_arrays import to_plain
+from ..format.types import is_narrow, is_simple, needs_annex, plain_type
+from ..format.user_arrays import to_user
+from ..memory import Memory
 from .widen import ADVICE, ending
 
 # Arrow's 32-bit offsets end at 2 GiB, so larger batches are converted in halves.
@@ -27,10 +30,11 @@ _NO_PARTITIONS: Final = pa.schema([])
 _MAX_LISTED: Final = 10
 
 
-def stored_schema(schema: pa.Schema) -> pa.Schema:
-    """Return the schema of a file that stores tables of `schema`, without metadata.
+def plain_schema(schema: pa.Schema, *, annex: bool = True) -> pa.Schema:
+    """Return the columns of `schema` with plain types, without metadata.
 
-    `UnsupportedError` lists all columns whose types the format cannot store.
+    `UnsupportedError` lists all columns whose types a file cannot store. Without an `annex`, these
+    are also the types that only the annex can restore.
     """
     if all(is_simple(field.type) and field.metadata is None for field in schema):
         return schema.remove_metadata() if schema.metadata else schema
@@ -38,7 +42,11 @@ def stored_schema(schema: pa.Schema) -> pa.Schema:
     refused: list[str] = []
     for field in schema:
         try:
-            fields.append(pa.field(field.name, storage_type(field.type), field.nullable))
+            fields.append(pa.field(field.name, plain_type(field.type), field.nullable))
+            if not annex and (reason := needs_annex(field.type)):
+                refused.append(
+                    f"column {field.name!r}: without an annex, the format has no type for {reason}"
+                )
         except UnsupportedError as error:
             refused.append(f"column {field.name!r}: {error}")
     if refused:
@@ -65,15 +73,15 @@ class Fit:
     partitions : pyarrow.Schema, optional
         Columns of `target` that have one value in all rows of a batch, passed with each batch.
     exact : bool, default False
-        If True, both schemas must have the same columns, in any order, and each type of `source`
-        must be stored as the type in `target`: the rule of writers. Otherwise, columns that
-        `source` lacks become null, and types are cast as long as no value changes.
+        If True, both schemas must have the same columns, in any order, and the types of `target`
+        must be the plain types of those of `source`: the rule of writers. Otherwise, columns and
+        fields that `source` lacks become null, and types are cast as long as no value changes.
     drop : bool, default False
         Drop columns that `target` lacks instead of raising an error.
     advice : str
         What to do about a type, at the end of error messages.
-    positions : sequence of int, optional
-        The columns of `source` in the schema block of a file, for whoever reads that file.
+    projection : Projection, optional
+        How to read the columns of `source` from a file, for whoever reads that file.
 
     A batch whose schema is `target` already is returned as it is.
     """
@@ -86,9 +94,9 @@ class Fit:
         "_indices",
         "_may_overflow",
         "_missing",
+        "_projection",
         "_same",
         "_strict",
-        "positions",
         "source",
         "target",
     )
@@ -102,11 +110,11 @@ class Fit:
         exact: bool = False,
         drop: bool = False,
         advice: str = ADVICE,
-        positions: Sequence[int] = (),
+        projection: Projection | None = None,
     ) -> None:
         self.source = source
         self.target = target
-        self.positions = positions
+        self._projection = projection
         self._advice = advice
         self._error = UnsupportedError if exact else SchemaMismatchError
         self._same = source.equals(target)
@@ -114,6 +122,12 @@ class Fit:
         self._strict = _strict(target) if exact or not self._same else []
         if not self._same:
             self._plan(partitions, exact, drop)
+
+    @property
+    def projection(self) -> Projection:
+        """How to read the columns of `source` from a file."""
+        assert self._projection is not None
+        return self._projection
 
     def _plan(self, partitions: pa.Schema, exact: bool, drop: bool) -> None:
         source, target = self.source, self.target
@@ -142,7 +156,7 @@ class Fit:
                 self._missing.append((place, field.type))
             elif given != field.type:
                 if exact:
-                    _check_stored(given, field)
+                    _check_plain(given, field)
                 self._converted.append((place, field))
             self._indices.append(index)
         self._may_overflow = any(_has_offsets(field.type) for _, field in self._converted)
@@ -182,7 +196,7 @@ class Fit:
 
     def _cast(self, array: pa.Array, field: pa.Field, file: str) -> pa.Array:
         try:
-            return _plain(array).cast(field.type)
+            return to_plain(array, field.type)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             raise self._error(
                 f"cannot convert {array.type} to {field.type} without loss: "
@@ -198,6 +212,32 @@ class Fit:
             except SchemaMismatchError as error:
                 error.locate(file=file or None, column=field.name)
                 raise
+
+
+class NarrowCheck:
+    """Checks batches for a writer whose schema has types with fewer values than their plain types.
+
+    A batch that has the type itself needs no check: a column of type uint8 fits. If the batch has
+    int16 instead, its values must be those of uint8, because the file is read as uint8.
+    """
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self._fields = [field for field in schema if is_narrow(field.type)]
+
+    def __call__(self, batch: pa.RecordBatch) -> None:
+        """Raise SchemaMismatchError if a value does not fit."""
+        for field in self._fields:
+            array = batch.column(field.name)
+            if array.type == field.type:
+                continue
+            try:
+                plain = to_plain(array, plain_type(field.type))
+                to_user(plain, field.type, (field.name,), None, Memory())
+            except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+                raise SchemaMismatchError(
+                    f"values of type {array.type} do not fit the writer's {field.type}: {error}",
+                    column=field.name,
+                ) from error
 
 
 class Fits:
@@ -221,26 +261,25 @@ class Fits:
         self._drop = drop
         self._advice = advice
         self._last: Fit | None = None
-        self._by_block: dict[SchemaBlock, Fit] = {}
+        self._by_file: dict[FileSchema, Fit] = {}
 
     def of(self, source: pa.Schema) -> Fit:
         """Return the fit for batches of `source`; raise if they cannot fit."""
         if self._last is None or not source.equals(self._last.source):
-            self._last = self._made(source, ())
+            self._last = self._made(source)
         return self._last
 
-    def of_block(self, block: SchemaBlock) -> Fit:
-        """Return the fit for files with this schema block: of the columns at its `positions`."""
-        fit = self._by_block.get(block)
+    def of_file(self, columns: FileSchema) -> Fit:
+        """Return the fit for files with these columns, and how to read those that are needed."""
+        fit = self._by_file.get(columns)
         if fit is None:
             keys = set(self._partitions.names)
-            found = (block.find(name) for name in self._target.names if name not in keys)
-            positions = [position for position in found if position >= 0]
-            fit = self._made(pa.schema(block.fields(positions)), positions)
-            self._by_block[block] = fit
+            wanted = (field for field in self._target if field.name not in keys)
+            projection = columns.projection_of(wanted)
+            fit = self._by_file[columns] = self._made(projection.schema, projection)
         return fit
 
-    def _made(self, source: pa.Schema, positions: Sequence[int]) -> Fit:
+    def _made(self, source: pa.Schema, projection: Projection | None = None) -> Fit:
         return Fit(
             source,
             self._target,
@@ -248,7 +287,7 @@ class Fits:
             exact=self._exact,
             drop=self._drop,
             advice=self._advice,
-            positions=positions,
+            projection=projection,
         )
 
     def __call__(
@@ -289,40 +328,15 @@ def _some(names: Sequence[str]) -> str:
     return f"column {shown}" if len(names) == 1 else f"columns {shown}"
 
 
-def _check_stored(given: pa.DataType, field: pa.Field) -> None:
+def _check_plain(given: pa.DataType, field: pa.Field) -> None:
     try:
-        stored = storage_type(given)
+        plain = plain_type(given)
     except UnsupportedError as error:
         raise SchemaMismatchError(error.message, column=field.name) from None
-    if stored != field.type:
+    if plain != field.type:
         raise SchemaMismatchError(
             f"column {field.name!r} has type {given}, but the writer expects {field.type}"
         )
-
-
-def _plain(array: pa.Array) -> pa.Array:
-    """Return the array in a form that Arrow casts correctly."""
-    if isinstance(array.type, pa.BaseExtensionType):
-        array = array.storage
-    if is_view(array.type):
-        array = _list_of_view(array)
-    if types.is_dictionary(array.type):
-        values = array.dictionary
-        if types.is_string_view(values.type) or types.is_binary_view(values.type):
-            # Arrow cannot decode dictionaries of views, which is how Polars exports categories.
-            values = values.cast(storage_type(values.type))
-        array = pa.DictionaryArray.from_arrays(array.indices, values).dictionary_decode()
-    return array
-
-
-def _list_of_view(array: pa.Array) -> pa.Array:
-    """Return a list view as a list; Arrow's own cast makes too few offsets."""
-    import pyarrow.compute as pc
-
-    lengths = pc.fill_null(pc.list_value_length(array), 0)
-    ends = pc.cumulative_sum(lengths.cast(pa.int32()))
-    offsets = pa.concat_arrays([pa.array([0], pa.int32()), ends])
-    return pa.ListArray.from_arrays(offsets, array.flatten(), mask=array.is_null())
 
 
 def _inexact(array: pa.Array, type: pa.DataType) -> str:
@@ -333,7 +347,10 @@ def _inexact(array: pa.Array, type: pa.DataType) -> str:
     if digits is None or not types.is_integer(array.type):
         return ""
     limit = 1 << digits
-    beyond = pc.or_(pc.greater(array, limit), pc.less(array, -limit))
+    if types.is_unsigned_integer(array.type):
+        beyond = pc.greater(array, pa.scalar(limit, pa.uint64()))
+    else:
+        beyond = pc.or_(pc.greater(array, limit), pc.less(array, -limit))
     count = pc.sum(beyond).as_py() or 0
     integers = "1 integer is" if count == 1 else f"{count:,} integers are"
     return f"{integers} beyond ±2^{digits}, where {type} is no longer exact" if count else ""

@@ -2,87 +2,48 @@
 
 A column that some files lack is null there; columns of different types get the type that
 `widen.widened` chooses. A dataset may have thousands of files with ten thousand columns, so a column is
-looked up when it is needed, once in each distinct schema block. Only `to_arrow` visits all of them.
+looked up when it is needed, once in each distinct schema. Only `to_arrow` visits all columns.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cached_property
 from itertools import chain
-from typing import Protocol
 
 import pyarrow as pa
 
-from ..errors import ColumnNotFoundError
+from ..format.column_set import ColumnSet
+from ..format.file_schema import FileSchema
 from ..format.names import Names, similar_names
-from ..format.schema import SchemaBlock
 from .widen import joined
 
 
-class DatasetSchema(Protocol):
-    """The columns of a dataset."""
+class Union(ColumnSet):
+    """The columns of all files, followed by the partition columns."""
 
-    def field(self, name: str) -> pa.Field:
-        """Return the column called `name`, or raise `ColumnNotFoundError`."""
-
-    def has(self, name: str) -> bool:
-        """Tell whether there is a column called `name`."""
-
-    def select(self, names: Sequence[str]) -> pa.Schema:
-        """Return the columns called `names`, in this order, or raise `ColumnNotFoundError`."""
-
-    def occurring(self, text: str) -> list[str]:
-        """Return the names of columns that occur anywhere in `text`."""
-
-    def names(self) -> list[str]:
-        """Return the names of all columns, in order."""
-
-    def similar(self, name: str) -> list[str]:
-        """Return the names of columns that are most similar to `name`, for suggestions."""
-
-    def to_arrow(self) -> pa.Schema:
-        """Return all columns."""
-
-
-class Union:
-    """The columns of all schema blocks, followed by the partition columns."""
-
-    def __init__(self, blocks: Mapping[SchemaBlock, str], partitions: pa.Schema) -> None:
-        """`blocks` maps each distinct schema block to the name of a file that has it."""
-        self._blocks = dict(blocks)
+    def __init__(self, files: Mapping[FileSchema, str], partitions: pa.Schema) -> None:
+        """`files` maps each distinct schema to the name of a file that has it."""
+        self._files = dict(files)
         self._partitions = partitions
-        self._fields: dict[str, pa.Field] = {}
+        self._fields: dict[str, pa.Field | None] = {}
 
-    def field(self, name: str) -> pa.Field:
-        found = self._fields.get(name)
-        if found is None:
+    def find(self, name: str) -> pa.Field | None:
+        if name not in self._fields:
             index = self._partitions.get_field_index(name)
-            found = self._partitions.field(index) if index >= 0 else self._find(name)
-            if found is None:
-                raise ColumnNotFoundError.for_name(name, self.similar(name))
-            self._fields[name] = found
-        return found
+            self._fields[name] = self._partitions.field(index) if index >= 0 else self._found(name)
+        return self._fields[name]
 
-    def has(self, name: str) -> bool:
-        return name in self._partitions.names or any(
-            block.find(name) >= 0 for block in self._blocks
-        )
-
-    def select(self, names: Sequence[str]) -> pa.Schema:
-        return pa.schema([self.field(name) for name in names])
-
-    def _find(self, name: str) -> pa.Field | None:
+    def _found(self, name: str) -> pa.Field | None:
         union: pa.Field | None = None
         first = ""
         nullable = False
-        for block, file in self._blocks.items():
-            position = block.find(name)
-            if position < 0:
+        for columns, file in self._files.items():
+            field = columns.find(name)
+            if field is None:
                 nullable = True
                 continue
-            field = block.field(position)
             nullable |= field.nullable
             if union is None:
                 union, first = field, file
@@ -90,20 +51,28 @@ class Union:
                 union = union.with_type(joined(name, (union.type, first), (field.type, file)))
         return None if union is None else union.with_nullable(nullable)
 
+    def has(self, name: str) -> bool:
+        # Without a common type: a column exists even if its types conflict.
+        return name in self._partitions.names or any(one.has(name) for one in self._files)
+
     def occurring(self, text: str) -> list[str]:
         found = dict.fromkeys(
-            block.name(position) for block in self._blocks for position in block.occurring(text)
+            chain.from_iterable(columns.occurring(text) for columns in self._files)
         )
         return [*found, *(name for name in self._partitions.names if name in text)]
 
     def names(self) -> list[str]:
-        lists = [block.names() for block in self._blocks]
-        # The names of one block are unique.
+        lists = [columns.names() for columns in self._files]
+        # The names of one file are unique.
         found = lists[0] if len(lists) == 1 else dict.fromkeys(chain.from_iterable(lists))
         return [*found, *self._partitions.names]
 
+    def paths(self) -> list[str]:
+        lists = [columns.paths() for columns in self._files]
+        return [*dict.fromkeys(chain.from_iterable(lists)), *self._partitions.names]
+
     def similar(self, name: str) -> list[str]:
-        found = dict.fromkeys(chain.from_iterable(block.similar(name) for block in self._blocks))
+        found = dict.fromkeys(chain.from_iterable(one.similar(name) for one in self._files))
         return [*found, *similar_names(name, self._partitions.names)]
 
     def to_arrow(self) -> pa.Schema:
@@ -111,14 +80,14 @@ class Union:
 
     @cached_property
     def _schema(self) -> pa.Schema:
-        if len(self._blocks) == 1:
-            (block,) = self._blocks
-            columns = block.to_arrow()
+        if len(self._files) == 1:
+            (file,) = self._files
+            columns = file.to_arrow()
             return pa.schema([*columns, *self._partitions]) if self._partitions else columns
         return pa.schema([self.field(name) for name in self.names()])
 
 
-class Fixed:
+class Fixed(ColumnSet):
     """The columns of a schema that the user passed as `schema=`."""
 
     def __init__(self, schema: pa.Schema) -> None:
@@ -131,17 +100,9 @@ class Fixed:
     def __reduce__(self) -> tuple[type[Fixed], tuple[pa.Schema]]:
         return Fixed, (self._schema,)
 
-    def field(self, name: str) -> pa.Field:
+    def find(self, name: str) -> pa.Field | None:
         index = self._schema.get_field_index(name)
-        if index < 0:
-            raise ColumnNotFoundError.for_name(name, self.similar(name))
-        return self._schema.field(index)
-
-    def has(self, name: str) -> bool:
-        return bool(self._schema.get_field_index(name) >= 0)
-
-    def select(self, names: Sequence[str]) -> pa.Schema:
-        return pa.schema([self.field(name) for name in names])
+        return None if index < 0 else self._schema.field(index)
 
     @cached_property
     def _packed(self) -> Names:

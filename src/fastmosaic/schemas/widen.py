@@ -6,8 +6,10 @@ gets in their union:
 - integers become the widest integer, floats the widest float;
 - int8 and int16 with float32 become float32; every other integer with a float becomes float64;
 - decimals get enough digits before and after the point, up to 38 digits;
-- timestamps of one time zone, and times, get the finest unit;
-- elements of lists and keys and values of maps follow the same rules.
+- uint64 with a signed integer becomes a decimal;
+- timestamps of one time zone, times and durations get the finest unit;
+- elements of lists, keys and values of maps and fields of structs follow the same rules, and a struct
+  gets the fields of both.
 
 Every conversion is exact, except that float64 cannot represent all integers beyond 2^53. Reading
 such an integer as float64 raises an error instead of rounding it. All other pairs of types conflict.
@@ -23,7 +25,7 @@ import pyarrow as pa
 from pyarrow import types
 
 from ..errors import SchemaMismatchError, UnsupportedError
-from ..format.types import storage_type
+from ..format.types import plain_type
 
 ADVICE: Final = "pass schema= to choose another type"
 
@@ -55,8 +57,16 @@ def widened(one: pa.DataType, other: pa.DataType) -> pa.DataType | None:
         return pa.decimal128(digits, scale) if digits <= _MAX_DECIMAL_DIGITS else None
     if types.is_timestamp(one) and types.is_timestamp(other) and one.tz == other.tz:
         return max(one, other, key=lambda type: _UNITS.index(type.unit))
-    if types.is_time32(one) and types.is_time32(other):
-        return max(one, other, key=lambda type: _UNITS.index(type.unit))
+    for is_kind in (types.is_time, types.is_duration):
+        if is_kind(one) and is_kind(other):
+            return max(one, other, key=lambda type: _UNITS.index(type.unit))
+    for unsigned, integer in ((one, other), (other, one)):
+        if types.is_uint64(unsigned) and types.is_signed_integer(integer):
+            return pa.decimal128(20, 0)
+        if types.is_uint64(unsigned) and types.is_floating(integer):
+            return pa.float64()
+    if types.is_struct(one) and types.is_struct(other):
+        return _widened_struct(one, other)
     if types.is_list(one) and types.is_list(other):
         item = _widened_field(one.value_field, other.value_field)
         return None if item is None else pa.list_(item)
@@ -65,6 +75,19 @@ def widened(one: pa.DataType, other: pa.DataType) -> pa.DataType | None:
         item = _widened_field(one.item_field, other.item_field)
         return None if key is None or item is None else pa.map_(key, item)
     return None
+
+
+def _widened_struct(one: pa.DataType, other: pa.DataType) -> pa.DataType | None:
+    """Return a struct with the fields of both; one that the other lacks is nullable."""
+    fields: list[pa.Field] = []
+    for field in one:
+        index = other.get_field_index(field.name)
+        both = field.with_nullable(True) if index < 0 else _widened_field(field, other.field(index))
+        if both is None:
+            return None
+        fields.append(both)
+    fields += [field.with_nullable(True) for field in other if one.get_field_index(field.name) < 0]
+    return pa.struct(fields)
 
 
 def _widened_field(one: pa.Field, other: pa.Field) -> pa.Field | None:
@@ -86,7 +109,7 @@ def joined(
     type = widened(one[0], other[0])
     if type is None:
         with suppress(UnsupportedError):
-            type = widened(storage_type(one[0]), storage_type(other[0]))
+            type = widened(plain_type(one[0]), plain_type(other[0]))
     if type is None:
         raise SchemaMismatchError(
             f"column {name!r} is {one[0]} in {one[1]} and {other[0]} in {other[1]}, "

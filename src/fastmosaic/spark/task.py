@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from ..dataset.tasks import Split, SplitScan
 from ..query.query import Query
-from .schemas import arrow_for_spark, cast_for_spark
+from .schemas import cast_for_spark
 
 __all__ = ["PlannedReader", "SplitReader"]
 
@@ -36,10 +36,11 @@ class PlannedReader:
 class SplitReader:
     """Reads splits for the data source, applies the user's filters and casts to Spark's types."""
 
-    def __init__(self, scan: SplitScan, query: Query) -> None:
+    def __init__(self, scan: SplitScan, query: Query, schema: pa.Schema) -> None:
+        """`schema` contains the columns that Spark expects, as `arrow_for_spark` returns it."""
         self._scan = scan
         self._query = query
-        self._schema = arrow_for_spark(query.result)
+        self._schema = schema
 
     def read(self, split: Split | None) -> Iterator[pa.RecordBatch]:
         if split is None:  # without splits, Spark still runs one task

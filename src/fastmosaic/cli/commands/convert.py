@@ -20,12 +20,13 @@ import pyarrow as pa
 from ...convert import read as formats
 from ...convert.find import STANDARD
 from ...convert.inputs import Input, matching, open_input
+from ...convert.supported import schema_for
 from ...convert.text import LeadingZerosWarning, with_types
-from ...convert.write import check_options, open_target, schema_for
+from ...convert.write import check_options, open_target
 from ...dataset.write import write_dataset
 from ...errors import UnsupportedError, printable
 from ...query.selection import NameList
-from ...schemas.fit import stored_schema
+from ...schemas.union import Fixed
 from ...storage.debris import is_debris_name
 from ...storage.secrets import redacted
 from ..arguments import (
@@ -36,6 +37,7 @@ from ..arguments import (
     add_follow_links,
     add_json,
     add_memory_limit,
+    add_stored,
     add_types,
     add_where,
     dialect,
@@ -101,12 +103,13 @@ def add(commands: Commands) -> None:
     )
     parser.add_argument("--overwrite", action="store_true", help="replace DST if it exists")
     add_columns(parser)
+    add_stored(parser)
     add_where(parser)
     add_memory_limit(parser)
     add_types(
         parser,
-        "types of columns by name or glob, e.g. 'temp_*=float': text is parsed as this type, other "
-        "values are cast without loss; may be repeated",
+        "types of columns or fields by name or glob, e.g. 'temp_*=float': text is parsed as this "
+        "type, other values are cast without loss; may be repeated",
     )
     add_dialect(parser)
     add_follow_links(parser)
@@ -146,13 +149,14 @@ def _run(arguments: argparse.Namespace) -> int:
                 dialect=dialect(arguments),
                 whole=True,
                 follow_links=arguments.follow_links,
+                stored=arguments.stored,
             )
         if is_directory(arguments):
             check_apart(source, arguments)
         columns = source.select(arguments.columns)
         schema = _schema(source, columns, format, arguments.types)
         options = writer_options(arguments, source, format, schema)
-        batches = _Counted(source, columns, arguments.where, schema, format)
+        batches = _Counted(source, columns, arguments.where, schema)
         with (
             _advising(),
             _naming(target),
@@ -205,10 +209,12 @@ def _schema(
     schema = source.schema_of(columns)
     if given and source.format not in formats.TEXT:
         types = {
-            name: type for pattern, type in given for name in matching([pattern], source.choices)
+            name: type for pattern, type in given for name in matching([pattern], source.columns)
         }
-        kept = {name: type for name, type in types.items() if name in set(schema.names)}
-        schema = with_types(schema, kept)
+        chosen = Fixed(schema)
+        schema = with_types(
+            schema, {name: type for name, type in types.items() if chosen.has(name)}
+        )
     return schema_for(format, schema)
 
 
@@ -221,19 +227,15 @@ class _Counted:
         columns: Sequence[str] | None,
         where: str | None,
         schema: pa.Schema,
-        format: str,
     ) -> None:
         self._source = source
         self._columns = columns
         self._where = where
         self._schema = schema
-        self._format = format
         self.num_rows = 0
 
     def read(self, advance: Any) -> Generator[pa.RecordBatch]:
-        # The writer need not convert batches that have the schema of its file.
-        schema = stored_schema(self._schema) if self._format == "mosaic" else self._schema
-        rows = self._source.batches(self._columns, self._where, advance, schema=schema)
+        rows = self._source.batches(self._columns, self._where, advance, schema=self._schema)
         with closing(rows) as batches:
             for batch in batches:
                 self.num_rows += batch.num_rows

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import pyarrow as pa
 
-from ...convert.compare import RowDifference, SchemaDifference
+from ...convert.compare import RowDifference, SchemaDifference, is_same_type
 from ...convert.inputs import matching, open_input
+from ...convert.values import compact
+from ...dataset.leaves import fields_of
 from ...errors import printable
-from ...query.selection import NameList
+from ...format.column_set import ColumnSet
 from ...storage.secrets import redacted
 from ..arguments import (
     Commands,
@@ -24,6 +26,7 @@ from ..arguments import (
     add_types,
     dialect,
 )
+from ..columns import short_type
 from ..exit import NO, OK
 from ..output.aligned import Column
 from ..output.console import Console
@@ -85,15 +88,12 @@ def _run(arguments: argparse.Namespace) -> int:
         )
         for path in (arguments.one, arguments.other)
     )
-    chosen: Sequence[str] | None = None
-    if arguments.columns:
-        union = list(dict.fromkeys(one.names() + other.names()))
-        chosen = matching(arguments.columns, NameList(union))
     schemas = one.schema, other.schema
-    if chosen is not None:
+    if arguments.columns:
+        chosen = matching(arguments.columns, _ColumnsOfBoth(one.columns, other.columns))
         schemas = tuple(
-            pa.schema([s.field(n) for n in chosen if s.get_field_index(n) >= 0], s.metadata)
-            for s in schemas
+            source.schema_of([name for name in chosen if source.columns.has(name)])
+            for source in (one, other)
         )
     columns = SchemaDifference.of(*schemas, strict=arguments.strict)
     if arguments.quiet and columns.differ:
@@ -108,6 +108,22 @@ def _run(arguments: argparse.Namespace) -> int:
     if not arguments.quiet:
         _print(console, arguments, columns, rows, is_same)
     return OK if is_same else NO
+
+
+class _ColumnsOfBoth:
+    """The columns of either of two tables, of which names and globs select some."""
+
+    def __init__(self, *tables: ColumnSet) -> None:
+        self._tables = tables
+
+    def has(self, name: str) -> bool:
+        return any(table.has(name) for table in self._tables)
+
+    def paths(self) -> list[str]:
+        return list(dict.fromkeys(path for table in self._tables for path in table.paths()))
+
+    def similar(self, name: str) -> list[str]:
+        return list(dict.fromkeys(one for table in self._tables for one in table.similar(name)))
 
 
 def _print(
@@ -136,9 +152,9 @@ def _print(
 def _print_columns(console: Console, names: tuple[str, str], columns: SchemaDifference) -> None:
     one, other = names
     differences = [
-        *((field.name, str(field.type), "") for field in columns.only_one),
-        *((field.name, "", str(field.type)) for field in columns.only_other),
-        *((a.name, str(a.type), str(b.type)) for a, b in columns.types),
+        *((field.name, short_type(field.type), "") for field in columns.only_one),
+        *((field.name, "", short_type(field.type)) for field in columns.only_other),
+        *(line for a, b in columns.types for line in _type_lines(a, b, columns.strict)),
     ]
     if differences:
         console.line(
@@ -158,6 +174,36 @@ def _print_columns(console: Console, names: tuple[str, str], columns: SchemaDiff
         shown = ", ".join(columns.incomparable[:3])
         more = f" and {len(columns.incomparable) - 3} more" if len(columns.incomparable) > 3 else ""
         console.line(f"values not compared, because there is no common type: {shown}{more}")
+
+
+def _type_lines(one: pa.Field, other: pa.Field, strict: bool) -> list[tuple[str, str, str]]:
+    """Return the paths and the types of everything that differs in the types of a column."""
+    lines = list(_fields_that_differ(one.name, one.type, other.type, strict))
+    return lines or [(one.name, str(one.type), str(other.type))]
+
+
+def _fields_that_differ(
+    path: str, one: pa.DataType, other: pa.DataType, strict: bool
+) -> Iterator[tuple[str, str, str]]:
+    texts = short_type(one), short_type(other)
+    ours, theirs = ({field.name: field for field in fields_of(type)} for type in (one, other))
+    if not ours or not theirs or texts[0] != texts[1]:
+        if not is_same_type(one, other, strict):
+            yield path, *texts
+        return
+    for name in {**ours, **theirs}:
+        a, b = ours.get(name), theirs.get(name)
+        inside = f"{path}.{name}"
+        if a is None or b is None or (strict and a.nullable != b.nullable):
+            yield inside, _described(a), _described(b)
+        else:
+            yield from _fields_that_differ(inside, a.type, b.type, strict)
+
+
+def _described(field: pa.Field | None) -> str:
+    if field is None:
+        return ""
+    return f"{short_type(field.type)}{'' if field.nullable else ' not null'}"
 
 
 def _print_rows(console: Console, names: tuple[str, str], rows: RowDifference) -> None:
@@ -198,5 +244,7 @@ def _print_table(console: Console, heads: Sequence[Column], lines: Sequence[Sequ
 
 
 def _text(value: Any) -> str:
-    text = "null" if value is None else repr(value) if isinstance(value, str) else str(value)
+    text = repr(value) if isinstance(value, str) else str(value)
+    if value is None or isinstance(value, dict | list):
+        text = compact(value)
     return text if len(text) <= _MAX_VALUE else f"{text[: _MAX_VALUE - 3]}..."

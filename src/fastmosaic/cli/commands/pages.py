@@ -10,10 +10,12 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from ...convert.inputs import matching
+from ...convert.values import json_values, texts
 from ...dataset.files import File
 from ...file.stored import Encoding, Page, StoredColumn, stored_bytes, stored_columns
 from ...format.bucket import Layout
+from ...format.file_schema import FileSchema
+from ...query.selection import GLOB, selected, split_names
 from ...schemas.union import Union
 from ..arguments import Commands, add_columns, positive
 from ..exit import NO, OK, complain
@@ -28,9 +30,12 @@ from ..files import (
 )
 from ..output.aligned import Column
 from ..output.console import Console
-from ..output.values import json_values, texts
 from ..prefixes import grouped
 
+_STORED: Final = (
+    "Columns are those that a file stores: a struct is one column for each of its fields, and one "
+    "called __null__ that tells where the struct is null."
+)
 _SHARES: Final = (
     "A monolithic bucket is compressed as a whole: the bytes of its columns are estimated from "
     "their uncompressed sizes."
@@ -44,7 +49,7 @@ def add(commands: Commands) -> None:
         "pages",
         "print encodings, sizes and nulls of the pages of columns",
         "Print the pages of columns: encoding, bytes, nulls and dictionary entries. A list or map has\n"
-        f"one page for its lengths and others for its elements.\n\n{_SHARES}",
+        f"one page for its lengths and others for its elements. {_STORED}\n\n{_SHARES}",
         ["pages sales.mosaic -c 'price*'", "pages sales.mosaic --row-group 0 --bucket 3"],
     )
     add_columns(parser)
@@ -73,7 +78,7 @@ def add(commands: Commands) -> None:
         commands,
         "column-size",
         "print the size of each column, the largest first",
-        f"Print the bytes of columns in all row groups of all files.\n\n{_SHARES}",
+        f"Print the bytes of columns in all row groups of all files. {_STORED}\n\n{_SHARES}",
         [
             "column-size sales.mosaic --limit 20",
             "column-size warehouse --by-prefix",
@@ -103,8 +108,22 @@ def _chosen(files: Iterable[File], patterns: Sequence[str] | None) -> list[str] 
     """Return the columns that `patterns` choose, or None for all."""
     if patterns is None:
         return None
-    blocks = {file.metadata.schema_block: file.name for file in files}
-    return matching(patterns, Union(blocks, pa.schema([])))
+    blocks = {FileSchema(file.metadata.schema_block): file.name for file in files}
+    stored = Union(blocks, pa.schema([]))
+    asked: list[str] = []
+    for given in patterns:
+        for name in [given] if stored.has(given) else split_names(given):
+            is_known = stored.has(name) or GLOB.search(name)
+            inside = [] if is_known else _inside(stored, name)
+            asked += inside or [name]
+    if not asked:
+        raise ValueError("no column is given")
+    return selected(asked, stored)
+
+
+def _inside(stored: Union, name: str) -> list[str]:
+    """Return the stored columns of a struct, or of a list or map that contains structs."""
+    return [one for one in stored.names() if one.startswith(f"{name}.")]
 
 
 def _positions(file: File, names: Sequence[str] | None) -> list[int]:

@@ -12,6 +12,7 @@ import pyarrow as pa
 from pyarrow import types
 
 from ...convert.inputs import Input, open_input
+from ...convert.values import json_values, readable_texts, texts
 from ...errors import printable
 from ...query.where import parse
 from ..arguments import (
@@ -23,13 +24,15 @@ from ..arguments import (
     add_memory_limit,
     add_pager,
     add_paths,
+    add_stored,
     add_where,
     whole,
 )
+from ..columns import num_leaves, short_type
 from ..exit import OK
 from ..output.aligned import Column
 from ..output.console import Console
-from ..output.values import json_text, json_values, texts
+from ..output.values import json_text
 
 _HEAD_EXAMPLES: Final = (
     "head sales.mosaic",
@@ -46,7 +49,8 @@ _COUNT_EXAMPLES: Final = (
 _LANGUAGE: Final = """\
 A CONDITION uses SQL syntax: and, or, not, = != < <= > >=, is null, in (...), like 'x%', ilike,
 between ... and ... . Put text, dates and times in single quotes: day >= '2024-01-31'. Put names
-with special characters in double quotes: "a-b" > 1.
+with special characters in double quotes: "a-b" > 1. Fields of structs are info.name, and durations
+are interval '90 minutes'.
 """
 _NULL: Final = "null"
 _MAX_WIDTH: Final = 60  # characters of a value in a table
@@ -72,6 +76,7 @@ def add(commands: Commands) -> None:
         "-n", "--rows", type=whole, default=10, metavar="N", help="number of rows (default: 10)"
     )
     add_columns(head)
+    add_stored(head)
     add_pager(head)
     head.set_defaults(run=_head)
 
@@ -80,12 +85,14 @@ def add(commands: Commands) -> None:
         "cat",
         "print rows as CSV or JSON lines",
         "Print the rows of files as CSV, or as JSON lines with --json. In CSV, null is an empty "
-        'value, empty text is "", lists and maps are JSON, and bytes are hexadecimal.',
+        'value, empty text is "", lists, maps and structs are JSON, durations are numbers of their '
+        "unit, and bytes are hexadecimal.",
         _CAT_EXAMPLES,
     )
     cat.add_argument("--limit", type=whole, metavar="N", help="print at most N rows")
     cat.add_argument("--no-header", action="store_true", help="do not print the column names")
     add_columns(cat)
+    add_stored(cat)
     cat.set_defaults(run=_cat)
 
     counter = _add(
@@ -114,13 +121,17 @@ def _add(
 
 def _head(arguments: argparse.Namespace) -> int:
     console = Console(arguments)
-    source = open_input(arguments.paths, follow_links=arguments.follow_links)
+    source = open_input(
+        arguments.paths, follow_links=arguments.follow_links, stored=arguments.stored
+    )
     columns = source.select(arguments.columns)
-    names = source.names() if columns is None else columns
-    shown = names
+    shown = source.names() if columns is None else columns
+    num_columns = len(shown)
     if console.is_terminal and columns is None:
-        shown = names[: max(_MIN_COLUMNS, console.height - _NUM_OTHER_LINES)]
+        shown = shown[: max(_MIN_COLUMNS, console.height - _NUM_OTHER_LINES)]
     table = first_rows(source, arguments.rows, shown, arguments.where)
+    if columns is not None:
+        num_columns = table.num_columns  # several fields may be of one column
     if console.is_json:
         values = [json_values(column.combine_chunks()) for column in table.columns]
         console.document(list(_records(table.column_names, values, table.num_rows)))
@@ -128,14 +139,14 @@ def _head(arguments: argparse.Namespace) -> int:
         console.line(f"{console.count(table.num_rows, 'row')} without columns")
     else:
         total = source.num_rows if arguments.where is None else None
-        _show(console, table, len(names), total)
+        _show(console, table, num_columns, total)
     return OK
 
 
 def first_rows(source: Input, num_rows: int, columns: Sequence[str], where: str | None) -> pa.Table:
     """Return the first rows that match; of Mosaic files, only what they need is read."""
     if source.fileset is not None:
-        condition = None if where is None else parse(where).expression(source.field)
+        condition = None if where is None else parse(where).expression(source.columns)
         return source.fileset.head(num_rows, source.fileset.query(columns, condition))
     batches = list(_limited(source.batches(columns, where), num_rows))
     return pa.Table.from_batches(batches, source.schema_of(columns))
@@ -189,7 +200,7 @@ def _show_transposed(
             console.shortened(printable(field.name), longest, in_middle=True),
             *(
                 _shortened(console, cell, _MAX_WIDTH_TRANSPOSED)
-                for cell in (str(field.type), *cells)
+                for cell in (short_type(field.type), *cells)
             ),
         ]
         for field, cells in zip(schema, columns, strict=True)
@@ -221,7 +232,8 @@ def _transposed(
 
 def _cells(console: Console, array: pa.Array) -> list[str]:
     return [
-        _NULL if text is None else _shortened(console, text, _MAX_WIDTH) for text in texts(array)
+        _NULL if text is None else _shortened(console, text, _MAX_WIDTH)
+        for text in readable_texts(array)
     ]
 
 
@@ -246,9 +258,14 @@ def _is_number(type: pa.DataType) -> bool:
 
 def _cat(arguments: argparse.Namespace) -> int:
     console = Console(arguments)
-    source = open_input(arguments.paths, whole=True, follow_links=arguments.follow_links)
+    source = open_input(
+        arguments.paths,
+        whole=True,
+        follow_links=arguments.follow_links,
+        stored=arguments.stored,
+    )
     columns = source.select(arguments.columns)
-    names = source.names() if columns is None else columns
+    names = source.schema_of(columns).names
     batches = source.batches(columns, arguments.where)
     if console.is_json:
         lines = _json_lines(names, _limited(batches, arguments.limit))
@@ -274,7 +291,7 @@ def _csv_lines(
 
 def _csv_values(array: pa.Array) -> list[str]:
     values = texts(array)
-    if types.is_primitive(array.type):
+    if types.is_primitive(array.type):  # no text of these needs quotes
         return [value or "" for value in values]
     return ["" if value is None else _quoted(value) for value in values]
 
@@ -300,7 +317,7 @@ def _records(
 def _small(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Split batches so that the values of each can be Python objects, even in a wide table."""
     for batch in batches:
-        step = max(1, _NUM_VALUES // max(1, batch.num_columns))
+        step = max(1, _NUM_VALUES // max(1, sum(map(num_leaves, batch.schema.types))))
         for start in range(0, batch.num_rows, step):
             yield batch.slice(start, min(step, batch.num_rows - start))
 

@@ -5,12 +5,21 @@ from __future__ import annotations
 import argparse
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
 
 from ...convert.inputs import Input, open_input
-from ..arguments import Commands, add_columns, add_command, add_json, add_pager, add_paths, whole
+from ..arguments import (
+    Commands,
+    add_columns,
+    add_command,
+    add_json,
+    add_pager,
+    add_paths,
+    add_stored,
+    whole,
+)
 from ..columns import ListedColumn, entries_of, measure
 from ..exit import NO, OK
 from ..output.aligned import Column
@@ -24,12 +33,14 @@ _MAX_EXAMPLE: Final = 24  # characters of each
 _Some = TypeVar("_Some")
 
 _DESCRIPTION = """\
-Print the columns of files: position, type and name.
+Print the columns of files: position, type and name. The fields of structs follow their column, with
+the position of the column: as a tree on a terminal, and by their paths, such as info.name, in a
+pipe.
 
-In a pipe, there is one line for each column. On a terminal, more than 200 columns are summarized
-by the words their names start with, unless options choose columns. If files have different
-schemas, the result is their union, with the number of files that contain a column and with types
-that have no common type. The exit status is 1 if no column matches.
+In a pipe, there is one line for each column and field. On a terminal, more than 200 of them are
+summarized by the words their names start with, unless options choose columns. If files have
+different schemas, the result is their union, with the number of files that contain a column and
+with types that have no common type. The exit status is 1 if no column matches.
 """
 
 _EXAMPLES = (
@@ -38,6 +49,7 @@ _EXAMPLES = (
     "schema wide.mosaic --sort size --limit 20",
     "schema wide.mosaic -c 'vehicle_*' --summary --sizes",
     "schema warehouse --types",
+    "schema nested.mosaic -c 'info.*' --sizes",
 )
 
 
@@ -50,12 +62,13 @@ def add(commands: Commands) -> None:
     which = parser.add_argument_group("choosing columns")
     add_columns(which)
     which.add_argument(
-        "-g", "--grep", type=_regex, metavar="REGEX", help="columns whose names match"
+        "-g", "--grep", type=_regex, metavar="REGEX", help="columns and fields whose names match"
     )
     which.add_argument(
         "-i", "--ignore-case", action="store_true", help="let --grep ignore upper and lower case"
     )
     which.add_argument("--limit", type=whole, metavar="N", help="only the first N")
+    add_stored(which)
     order = parser.add_argument_group("order")
     order.add_argument(
         "--sort",
@@ -88,7 +101,9 @@ def _regex(text: str) -> str:
 
 def _run(arguments: argparse.Namespace) -> int:
     console = Console(arguments)
-    files = open_input(arguments.paths, follow_links=arguments.follow_links)
+    files = open_input(
+        arguments.paths, follow_links=arguments.follow_links, stored=arguments.stored
+    )
     names = files.select(arguments.columns)  # a wrong name is an error before all are listed
     entries = entries_of(files)
     answer = _Answer(console, files, len(entries), arguments)
@@ -108,20 +123,26 @@ def _run(arguments: argparse.Namespace) -> int:
 def _is_too_long(entries: Sequence[ListedColumn], arguments: argparse.Namespace) -> bool:
     choices = (arguments.columns, arguments.grep, arguments.sort, arguments.limit)
     is_chosen = any(choice is not None for choice in choices)
-    return len(entries) > _MAX_LISTED and not arguments.list and not is_chosen
+    num_lines = sum(1 for entry in entries for _ in entry.walk())
+    return num_lines > _MAX_LISTED and not arguments.list and not is_chosen
 
 
 def _chosen(
     entries: list[ListedColumn], names: Sequence[str] | None, arguments: argparse.Namespace
 ) -> list[ListedColumn]:
     if names is not None:
-        wanted = set(names)
-        entries = [entry for entry in entries if entry.name in wanted]
+        entries = _wanted(entries, set(names).__contains__)
     if arguments.grep is not None:
         flags = re.IGNORECASE if arguments.ignore_case else 0
-        matches = re.compile(arguments.grep, flags).search
-        entries = [entry for entry in entries if matches(entry.name)]
+        entries = _wanted(entries, re.compile(arguments.grep, flags).search)
     return entries
+
+
+def _wanted(
+    entries: Iterable[ListedColumn], is_wanted: Callable[[str], object]
+) -> list[ListedColumn]:
+    found = (entry.chosen(is_wanted) for entry in entries)
+    return [entry for entry in found if entry is not None]
 
 
 # ---- output
@@ -141,12 +162,7 @@ class _Answer:
         self._reverse: bool = arguments.reverse
 
     def listing(self, entries: list[ListedColumn]) -> None:
-        keys: dict[str, Callable[[ListedColumn], Any]] = {
-            "position": lambda entry: entry.position,
-            "name": lambda entry: entry.name,
-            "size": lambda entry: (-(entry.size or 0), entry.name),
-        }
-        shown = self._first(sorted(entries, key=keys[self._sort or "position"]))
+        shown = self._first(self._sorted(entries))
         if self._console.is_json:
             self._document("columns", [entry.to_dict() for entry in shown])
             return
@@ -159,24 +175,54 @@ class _Answer:
         ]
         rows = [
             [
-                entry.position,
+                None if branch and self._is_for_people else entry.position,
                 *([self._size(entry.size)] if with_sizes else []),
-                f"{entry.full_type}{self._remark(entry)}",
-                entry.name,
+                f"{entry.full_type}{self._remark(entry, parent)}",
+                f"{branch}{entry.label}" if self._is_for_people else entry.name,
             ]
-            for entry in shown
+            for entry, parent, branch in self._lines(shown)
         ]
         self._console.table(columns, rows, header=False, footer=self._footer(entries, len(shown)))
 
-    def _remark(self, entry: ListedColumn) -> str:
+    def _sorted(self, entries: Iterable[ListedColumn]) -> list[ListedColumn]:
+        """Sort columns, and the fields of each."""
+        keys: dict[str, Callable[[ListedColumn], Any]] = {
+            "position": lambda entry: entry.position,  # the same for all fields of a column
+            "name": lambda entry: entry.label,
+            "size": lambda entry: (-(entry.size or 0), entry.label),
+        }
+        found = sorted(entries, key=keys[self._sort or "position"])
+        return [
+            replace(entry, fields=self._sorted(entry.fields)) if entry.fields else entry
+            for entry in found
+        ]
+
+    def _lines(
+        self, entries: Sequence[ListedColumn], parent: ListedColumn | None = None, indent: str = ""
+    ) -> Iterator[tuple[ListedColumn, ListedColumn | None, str]]:
+        """Yield columns and fields with the branch of the tree in front of each.
+
+        Only a terminal shows columns that were not chosen themselves.
+        """
+        lines = self._console.branches
+        for place, entry in enumerate(entries):
+            is_last = place == len(entries) - 1
+            branch = "" if parent is None else indent + lines[is_last]
+            if self._is_for_people or not entry.is_context:
+                yield entry, parent, branch
+            below = "" if parent is None else indent + lines[2 + is_last]
+            yield from self._lines(entry.fields, entry, below)
+
+    def _remark(self, entry: ListedColumn, parent: ListedColumn | None) -> str:
         num_files = len(self._files.files)
         if entry.is_key:
             return " (partition)"
-        if entry.num_files is None or entry.num_files == num_files:
+        if entry.num_files in (None, num_files, parent and parent.num_files):
             return ""
         return f" (in {entry.num_files} of {num_files} files)"
 
-    def types(self, entries: Sequence[ListedColumn]) -> None:
+    def types(self, columns: Sequence[ListedColumn]) -> None:
+        entries = _leaves(columns)
         by_type: dict[str, list[ListedColumn]] = {}
         for entry in entries:
             by_type.setdefault(entry.full_type, []).append(entry)
@@ -193,15 +239,16 @@ class _Answer:
             ]
             for line in shown
         ]
-        columns = [
+        heads = [
             *_measures(entries),
             *([Column("share", whole=True)] * self._is_for_people),
             Column("type"),
             Column.name("example"),
         ]
-        self._console.table(columns, rows, footer=self._footer(entries, len(shown), "type"))
+        self._console.table(heads, rows, footer=self._footer(columns, len(shown), "type"))
 
-    def summary(self, entries: Sequence[ListedColumn]) -> None:
+    def summary(self, columns: Sequence[ListedColumn]) -> None:
+        entries = _leaves(columns)
         lines = []
         for group in grouped([entry.name for entry in entries]):
             members = [entries[index] for index in group.members]
@@ -214,10 +261,10 @@ class _Answer:
             [*self._measures(line), line.name, self._types_of(line), self._varying(line)]
             for line in shown
         ]
-        columns = [*_measures(entries), Column.name("names"), Column("types"), Column("with")]
-        footer = self._footer(entries, len(shown), "group")
+        heads = [*_measures(entries), Column.name("names"), Column("types"), Column("with")]
+        footer = self._footer(columns, len(shown), "group")
         self._console.table(
-            columns, rows, footer=f"{footer}; use --list to print all, -c or --grep to choose"
+            heads, rows, footer=f"{footer}; use --list to print all, -c or --grep to choose"
         )
 
     @property
@@ -270,6 +317,9 @@ class _Answer:
         total = self._console.count(len(entries), "column")
         if len(entries) < self._num_columns:
             total = f"{cell(len(entries))} of {cell(self._num_columns)} columns"
+        num_fields = sum(1 for entry in entries if entry.fields for _ in entry.leaves())
+        if num_fields:
+            total += f" with {self._console.count(num_fields, 'field')}"
         if what:
             total += f" in {self._console.count(num_shown, what)}"
         elif num_shown < len(entries):
@@ -314,6 +364,11 @@ class _Line:
             **({} if self.size is None else {"size": self.size}),
             "examples": [entry.name for entry in self.members[:_MAX_EXAMPLES]],
         }
+
+
+def _leaves(entries: Iterable[ListedColumn]) -> list[ListedColumn]:
+    """Return the columns, with their fields in place of structs."""
+    return [leaf for entry in entries for leaf in entry.leaves()]
 
 
 def _name_of(group: Group, members: Sequence[ListedColumn]) -> str:

@@ -12,11 +12,13 @@ import pyarrow as pa
 from ...convert.inputs import matching
 from ...dataset.discovery import discover
 from ...dataset.fileset import FileSet
+from ...dataset.leaves import leaf_schema
 from ...dataset.profile import DISTINCT_EXACT, ColumnProfile, Profiler, conclude
 from ...errors import CorruptFileError
 from ...file.stored import Encoding
-from ...query.selection import NameList
-from ..arguments import Commands, add_columns, add_memory_limit, positive
+from ...format.column_set import ColumnSet
+from ...schemas.fit import plain_schema
+from ..arguments import Commands, add_columns, add_memory_limit, add_stored, positive
 from ..exit import OK
 from ..files import add_file_command, as_given, check_mosaic
 from ..output.aligned import Column
@@ -25,6 +27,8 @@ from ..output.values import parsed
 
 _DESCRIPTION: Final = f"""\
 Print the encoding, size, nulls, distinct values, minimum and maximum of columns in Mosaic files.
+Structs are described by their fields. The size of the first field of a struct includes the pages that
+tell where the struct is null.
 
 All values are read. Up to {DISTINCT_EXACT} distinct values are counted exactly; larger numbers are estimated,
 with an error of about 6 %."""
@@ -49,6 +53,7 @@ def add(commands: Commands) -> None:
         ["stats sales.mosaic", "stats warehouse -c 'sensor_temp_*' --sort nulls --limit 20"],
     )
     add_columns(parser)
+    add_stored(parser)
     add_memory_limit(parser)
     parser.add_argument(
         "--sort",
@@ -62,33 +67,33 @@ def add(commands: Commands) -> None:
 
 def _stats(arguments: argparse.Namespace) -> int:
     console = Console(arguments)
-    files = _opened(as_given(arguments.paths), arguments.follow_links)
+    files = _opened(as_given(arguments.paths), arguments.follow_links, arguments.stored)
     keys = set(files.partitions.names)
-    if arguments.columns is not None and not keys:
-        chosen = matching(arguments.columns, files.columns)
+    if arguments.columns is None:
+        chosen = [name for name in files.columns.names() if name not in keys]
     else:
-        names = [name for name in files.columns.names() if name not in keys]
-        is_all = arguments.columns is None
-        chosen = names if is_all else matching(arguments.columns, NameList(names))
-    schema = files.query(chosen, None).schema
+        chosen = matching(arguments.columns, _Without(files.columns, keys))
+    schema = files.query(chosen, None).result
     profiles = _measured(console, files, schema)
     num_rows = sum(file.metadata.num_rows for file in files.files)
     if arguments.sort in _SORTS:
         profiles.sort(key=_SORTS[arguments.sort])
     shown = profiles[: arguments.limit]
     if console.is_json:
+        types = {leaf.name: leaf.type for leaf in leaf_schema(plain_schema(schema))}
         console.document(
             {
                 "files": len(files.files),
                 "rows": num_rows,
-                "columns": [_to_dict(one, schema.field(one.column).type) for one in shown],
+                "columns": [_to_dict(one, types[one.column]) for one in shown],
             }
         )
         return OK
+    what = "columns" if len(profiles) == len(schema) else "columns and fields"
     print_profiles(
         console,
         shown,
-        footer=f"{len(profiles):,} columns, {num_rows:,} rows, "
+        footer=f"{len(profiles):,} {what}, {num_rows:,} rows, "
         f"{console.size(sum(one.bytes for one in profiles))}",
     )
     return OK
@@ -118,9 +123,26 @@ def print_profiles(console: Console, profiles: Sequence[ColumnProfile], footer: 
     )
 
 
-def _opened(paths: str | list[str], follow_links: bool) -> FileSet:
+class _Without:
+    """The columns of files, without partition columns, which are not stored."""
+
+    def __init__(self, columns: ColumnSet, keys: set[str]) -> None:
+        self._columns = columns
+        self._keys = keys
+
+    def has(self, name: str) -> bool:
+        return name not in self._keys and self._columns.has(name)
+
+    def paths(self) -> list[str]:
+        return [path for path in self._columns.paths() if path not in self._keys]
+
+    def similar(self, name: str) -> list[str]:
+        return [one for one in self._columns.similar(name) if one not in self._keys]
+
+
+def _opened(paths: str | list[str], follow_links: bool, stored: bool) -> FileSet:
     try:
-        return FileSet(paths, follow_links=follow_links)
+        return FileSet(paths, follow_links=follow_links, logical=not stored)
     except CorruptFileError:
         check_mosaic(discover(paths, follow_links=follow_links))
         raise

@@ -98,6 +98,12 @@ class _FileSummary:
             frame = source.read_at(start, footer.index_offset - start)
         return cls(file, zstandard.get_frame_parameters(frame).has_checksum)
 
+    def num_columns(self) -> int:
+        """Return the number of columns that the user sees: a struct is one."""
+        metadata = self.file.metadata
+        is_stored = not metadata.footer.restores_types
+        return metadata.num_columns if is_stored else len(metadata.columns.names())
+
     def checksums(self) -> list[str]:
         annex = self.file.metadata.annex
         return [
@@ -128,7 +134,8 @@ class _FileSummary:
             "file": self.file.name,
             "size": self.file.size,
             "rows": metadata.num_rows,
-            "columns": metadata.num_columns,
+            "columns": self.num_columns(),
+            "stored_columns": metadata.num_columns,
             "array_blocks": metadata.schema_block.kinds.count(Kind.ARRAY_BLOCK),
             "row_groups": [_row_group(metadata, group) for group in groups],
             "buckets": metadata.num_buckets,
@@ -139,6 +146,7 @@ class _FileSummary:
             "schema_bytes": footer.index_offset - footer.schema_offset,
             "index_bytes": len(metadata.index),
             "annex_bytes": 0 if metadata.annex is None else metadata.annex.size,
+            "dictionary_bytes": 0 if metadata.dictionaries is None else metadata.dictionaries[1],
             "statistics": self.statistics(),
             "metadata_keys": self.metadata_keys(),
             "checksums": self.checksums(),
@@ -196,11 +204,14 @@ def _meta(arguments: argparse.Namespace) -> int:
 def _print_file(console: Console, one: dict[str, Any]) -> None:
     blocks = one["array_blocks"]
     groups = one["row_groups"]
+    stored = one["stored_columns"]
+    dictionaries = one["dictionary_bytes"]
     facts = [
         ("file", one["file"]),
         ("size", console.size(one["size"])),
         ("rows", one["rows"]),
         ("columns", one["columns"]),
+        ("stored columns", None if stored == one["columns"] else stored),
         ("array blocks", blocks or None),
         ("row groups", len(groups)),
         ("buckets", one["buckets"]),
@@ -211,6 +222,7 @@ def _print_file(console: Console, one: dict[str, Any]) -> None:
         ("schema block", console.size(one["schema_bytes"])),
         ("row group index", console.size(one["index_bytes"])),
         ("annex", console.size(one["annex_bytes"]) if one["annex_bytes"] else "none"),
+        ("dictionaries", console.size(dictionaries) if dictionaries else None),
         ("statistics", _listed(one["statistics"])),
         ("metadata keys", _listed(one["metadata_keys"])),
         ("checksums", ", ".join(one["checksums"]) or "none"),
@@ -341,7 +353,7 @@ def _section(annex: Annex, section: AnnexSection) -> dict[str, Any]:
             if annex.checksums is not None:
                 text = f"index {annex.checksums.index:08x}, footer {annex.checksums.footer:08x}"
         case Section.ATTACHED:
-            name, text = "attached", "metadata and extension types of the schema"
+            name, text = "schema", "types and metadata of the schema"
         case Section.WRITER:
             name, text = "writer", annex.writer or ""
         case Section.BLOCKS:
@@ -350,6 +362,8 @@ def _section(annex: Annex, section: AnnexSection) -> dict[str, Any]:
                 groups = " ".join(f"{one:08x}" for one in annex.blocks.row_groups[:_MAX_LISTED])
                 more = " ..." if len(annex.blocks.row_groups) > _MAX_LISTED else ""
                 text = f"schema {annex.blocks.schema:08x}, row groups {groups}{more}"
+        case Section.DICTIONARIES:
+            name, text = "dictionaries", f"{annex.dictionaries} bytes before the annex"
     return {**section._asdict(), "section": name, "text": text}
 
 

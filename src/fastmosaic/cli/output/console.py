@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
+from ...convert.values import to_json
 from ...errors import printable
 from .aligned import Column, aligned, width
-from .values import human_size, json_text, to_json
+from .values import human_size, json_text
 
 if TYPE_CHECKING:
     import rich.console
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 _BAR_WIDTH: Final = 20
 _BLOCKS: Final = "█▏▎▍▌▋▊▉"
 _ELLIPSIS: Final = "…"
+# Of a tree: in front of a field, of the last field, and of the fields below each of these.
+_BRANCHES: Final = ("├─ ", "└─ ", "│  ", "   ")
+_ASCII_BRANCHES: Final = ("|- ", "`- ", "|  ", "   ")
 
 
 class Console:
@@ -30,6 +34,7 @@ class Console:
         self.is_terminal = sys.stdout.isatty() and not self.is_json
         self._has_blocks = _can_print(_BLOCKS)
         self.ellipsis = _ELLIPSIS if _can_print(_ELLIPSIS) else "..."
+        self.branches = _BRANCHES if _can_print("".join(_BRANCHES)) else _ASCII_BRANCHES
         is_wanted = not getattr(arguments, "no_pager", False)
         is_able = os.environ.get("TERM", "") not in ("", "dumb") and _has_pager()
         self._pages = self.is_terminal and is_wanted and is_able

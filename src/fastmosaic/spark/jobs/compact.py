@@ -14,6 +14,7 @@ from ...convert.write import check_options
 from ...dataset.files import File
 from ...dataset.fileset import FileSet
 from ...errors import UnsupportedError
+from ...format.paths import at_path
 from ...storage.replace import keep_status
 from ...storage.staging import Staging
 from .convert import DEFAULT_TARGET_BYTES
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 _SMALL_FILE: Final = 0.5
 # Row groups are small if their average size is below this.
 _SMALL_GROUP_BYTES: Final = 4 << 20
+# The format has no statistics of larger decimals.
+_MAX_STATISTICS_DIGITS: Final = 18
 
 
 def compact(
@@ -58,7 +61,8 @@ def compact(
         If True (default), reuse the finished work of a run that was killed.
     **options
         Options of `MosaicWriter`. By default, the number of buckets, the compression and the
-        columns with statistics do not change.
+        columns with statistics do not change. Types, dictionaries and metadata do not change
+        either, as far as the files agree on them.
 
     Returns
     -------
@@ -96,14 +100,14 @@ def compact(
     kept = len(files.files) - len(old)
     if not items:
         return CompactReport(0, 0, 0, kept, 0, 0, time.monotonic() - started, 0)
-    schema = pa.schema(
-        [field for field in files.columns.to_arrow() if field.name not in files.partitions.names]
-    )
+    whole = files.schema
+    keys = set(files.partitions.names)
+    schema = pa.schema([field for field in whole if field.name not in keys], whole.metadata)
     rewritten = [file for file in files.files if file.found.path in old]
     options = {
         "num_buckets": max(file.metadata.num_buckets for file in rewritten),
         "compression": rewritten[0].metadata.compression,
-        "write_statistics": _with_statistics(files.files),
+        "write_statistics": _with_statistics(files),
         "use_threads": len(items) < parallelism(spark),
         **options,
     }
@@ -170,15 +174,24 @@ def _small(files: Sequence[File], target_bytes: int) -> list[File]:
     return [file for file in files if file.found.path in chosen]
 
 
-def _with_statistics(files: Iterable[File]) -> list[str]:
-    """Return the columns that have statistics in at least one file."""
-    names: dict[str, None] = {}
-    for file in files:
+def _with_statistics(files: FileSet) -> list[str]:
+    """Return the stored columns that have statistics in at least one file, and still can."""
+    names: set[str] = set()
+    for file in files.files:
         metadata = file.metadata
         if metadata.num_row_groups:
             for statistic in metadata.statistics(0):
-                names[metadata.schema_block.name(statistic.position)] = None
-    return sorted(names)
+                names.add(metadata.schema_block.name(statistic.position))
+    return sorted(name for name in names if not _is_large_decimal(name, files))
+
+
+def _is_large_decimal(name: str, files: FileSet) -> bool:
+    """Return whether a column is a decimal without statistics, as a union of two types may be."""
+    path = files.columns.path(name)
+    if path is None:  # it tells where a struct is null
+        return False
+    type = at_path(files.columns.field(path[0]), path).type
+    return bool(pa.types.is_decimal(type) and type.precision > _MAX_STATISTICS_DIGITS)
 
 
 def _check_rows(rewritten: Iterable[File], written: int) -> None:

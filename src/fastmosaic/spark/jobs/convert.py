@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from ...convert import read as formats
+from ...convert.supported import schema_for
 from ...convert.write import check_options
 from ...dataset.discovery import Found, discover
 from ...dataset.hive import directory, resolve
 from ...errors import ColumnNotFoundError, CorruptFileError, SchemaMismatchError, UnsupportedError
 from ...format.names import similar_names
-from ...schemas.fit import stored_schema
+from ...format.types import plain_type
+from ...schemas.fit import plain_schema
 from ...schemas.widen import check_same, unite
 from ...storage.staging import Staging
 from .records import Listed, Records, Result, identity, list_files
@@ -63,7 +65,8 @@ def convert(
 
     Spark tasks read and write the files with Arrow; rows do not pass through the JVM. On a cluster,
     `src` and `dst` must be on shared storage. The new files appear together when all of them are
-    complete, as with `write_dataset`. `key=value` directories of the source are kept.
+    complete, as with `write_dataset`. `key=value` directories of the source are kept. Types that
+    the new format lacks become wider types without loss, or raise an error if there are none.
 
     To resume a run that was killed, repeat the call: finished work is reused as long as the source
     files have not changed. With existing="append", do not repeat a call that has returned, because
@@ -134,7 +137,7 @@ def convert(
     try:
         inspected, bad = _inspect(spark, sources, skips)
         failures += bad
-        target = _target_schema(inspected, schema, unify)
+        target = schema_for(target_format, _target_schema(inspected, schema, unify))
         check_options(target_format, target, options)
         _check_sort_keys(keys, target)
         items = pack(_directories(inspected), target_file_bytes)
@@ -233,12 +236,15 @@ def _inspect(
     ends = [len(sources) * i // count for i in range(count + 1)]
     chunks = {i: list(sources[ends[i] : ends[i + 1]]) for i in range(count)}
     results = run(spark, "inspect", chunks, _inspect_files)
-    schemas: dict[pa.Schema, pa.Schema] = {}  # keep one object of equal schemas
+    schemas: dict[bytes, pa.Schema] = {}  # keep one object of equal schemas
     inspected = []
     failures = []
     for number, chunk in chunks.items():
         result = results[number]
-        own = [schemas.setdefault(one, one) for one in map(_decode_schema, result["schemas"])]
+        for data in result["schemas"]:
+            if data not in schemas:
+                schemas[data] = _decode_schema(data)
+        own = [schemas[data] for data in result["schemas"]]
         for source, (index, groups, blame) in zip(chunk, result["files"], strict=True):
             if blame is None:
                 inspected.append(_Inspected(source, own[index], groups))
@@ -257,21 +263,22 @@ def _inspect(
 
 def _inspect_files(sources: Sequence[_SourceFile]) -> Result:
     """Read schemas and row groups of some files. Runs in a task."""
-    schemas: dict[pa.Schema, int] = {}
+    schemas: dict[bytes, int] = {}
     files: list[tuple[int, list[int] | None, tuple[Any, ...] | None]] = []
     for source in sources:
         try:
             with blaming(source.found.name):
                 schema, groups = formats.inspect(source.found, source.format, source.listed.size)
                 schema = schema.remove_metadata()
-                if schema not in schemas:
+                data = schema.serialize().to_pybytes()
+                if data not in schemas:
                     _check_columns(schema, source.found)
-                index = schemas.setdefault(schema, len(schemas))
+                index = schemas.setdefault(data, len(schemas))
         except BadFile as error:
             files.append((0, None, error.args))
         else:
             files.append((index, groups, None))
-    return {"schemas": [schema.serialize().to_pybytes() for schema in schemas], "files": files}
+    return {"schemas": list(schemas), "files": files}
 
 
 def _decode_schema(data: bytes) -> pa.Schema:
@@ -282,7 +289,7 @@ def _decode_schema(data: bytes) -> pa.Schema:
 
 def _check_columns(schema: pa.Schema, found: Found) -> None:
     """Raise if a Mosaic file cannot have these columns."""
-    stored_schema(schema)
+    plain_schema(schema)
     twice = [name for name, count in Counter(schema.names).items() if count > 1]
     if twice:
         raise SchemaMismatchError(f"duplicate column {twice[0]!r}")
@@ -297,24 +304,29 @@ def _target_schema(
     inspected: Sequence[_Inspected], schema: pa.Schema | None, unify: bool
 ) -> pa.Schema:
     if schema is not None:
-        return stored_schema(schema)
-    distinct: dict[pa.Schema, str] = {}
+        plain_schema(schema)
+        return schema
+    distinct: dict[int, tuple[pa.Schema, str]] = {}
     for one in inspected:
-        distinct.setdefault(one.schema, one.source.found.name)
-    # A column of nulls gets its type from other files.
-    schemas = [(_stored(schema), file) for schema, file in distinct.items()]
+        distinct.setdefault(id(one.schema), (one.schema, one.source.found.name))
+    schemas = list(distinct.values())
     united = unite(schemas)
     if not unify:
         check_same(schemas, advice="pass unify=True to convert them to their union")
-    return stored_schema(united)
+    for name in _with_other_metadata([schema for schema, _ in schemas]):
+        index = united.get_field_index(name)
+        united = united.set(index, united.field(index).remove_metadata())
+    return united
 
 
-def _stored(schema: pa.Schema) -> pa.Schema:
-    stored = stored_schema(schema)
-    empty = [i for i, field in enumerate(schema) if pa.types.is_null(field.type)]
-    for index in empty:
-        stored = stored.set(index, schema.field(index))
-    return stored
+def _with_other_metadata(schemas: Sequence[pa.Schema]) -> set[str]:
+    """Return the columns whose metadata is not the same in all schemas."""
+    found: dict[str, Any] = {}
+    differ = set()
+    for field in (field for schema in schemas for field in schema):
+        if found.setdefault(field.name, field.metadata) != field.metadata:
+            differ.add(field.name)
+    return differ
 
 
 def _directories(inspected: Sequence[_Inspected]) -> dict[str, list[SourcePart]]:
@@ -355,10 +367,9 @@ def _check_sort_keys(keys: SortKeys, schema: pa.Schema) -> None:
             raise ColumnNotFoundError.for_name(
                 name, similar_names(name, schema.names), option="sort_by"
             )
-        if pa.types.is_nested(schema.field(index).type):
-            raise UnsupportedError(
-                f"sort_by: cannot sort by column {name!r} of type {schema.field(index).type}"
-            )
+        type = plain_type(schema.field(index).type)
+        if pa.types.is_nested(type) or pa.types.is_interval(type):
+            raise UnsupportedError(f"sort_by: cannot sort by column {name!r} of type {type}")
 
 
 # ---- running

@@ -14,7 +14,8 @@ import pyarrow as pa
 from ...convert import read as formats
 from ...convert.write import Target, open_target
 from ...dataset.discovery import Found
-from ...schemas.fit import Fits
+from ...format.user_schema import Attached
+from ...schemas.fit import Fits, plain_schema
 from ...storage.debris import stagings_of
 from ...storage.location import as_arrow
 from ...storage.staging import Staging
@@ -93,7 +94,9 @@ class Rewrite:
 
     def _batches(self, part: SourcePart) -> Iterator[pa.RecordBatch]:
         fits = Fits(self.schema, drop=self.drops)
-        for batch in formats.batches(part.found, part.format, part.groups, self.schema):
+        # Text is read with plain types, which its parsers know.
+        schema = plain_schema(self.schema)
+        for batch in formats.batches(part.found, part.format, part.groups, schema):
             yield from fits(batch)
 
 
@@ -167,12 +170,28 @@ class _TargetFiles:
             rewrite.options,
         )
 
+    def _sorted(self) -> Iterator[pa.RecordBatch]:
+        """Yield the rows that are held, in order.
+
+        Arrow cannot sort or combine arrays of all types, so they are sorted with plain types.
+        """
+        held, self._held, self._held_bytes = self._held, [], 0
+        schema = self._rewrite.schema
+        fits = Fits(plain_schema(schema))
+        plain = [part for batch in held for part in fits(batch)]
+        table = pa.Table.from_batches(plain).combine_chunks().sort_by(list(self._rewrite.sort_by))
+        if self._rewrite.target_format != "mosaic":
+            attached = Attached(schema, restores=True)
+            yield from map(attached.put_on, table.to_batches())
+            return
+        for batch in held:  # without rows, for their dictionaries
+            yield batch.slice(0, 0)
+        yield from table.to_batches()
+
     def _close(self) -> None:
         held_bytes = self._held_bytes
         if self._held:
-            table = pa.Table.from_batches(self._held).combine_chunks()
-            self._held, self._held_bytes = [], 0
-            for batch in table.sort_by(list(self._rewrite.sort_by)).to_batches():
+            for batch in self._sorted():
                 self._put(batch)
         if self._target is None:
             self._open()

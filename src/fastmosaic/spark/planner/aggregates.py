@@ -10,6 +10,7 @@ from pyarrow import types
 
 from ...dataset.files import File
 from ...dataset.fileset import FileSet
+from ...format.paths import Path, at_path
 from ...query.query import Query
 from ...schemas.widen import widened
 
@@ -17,13 +18,13 @@ __all__ = ["Aggregate", "answer"]
 
 
 class Aggregate(NamedTuple):
-    """`count`, `min` or `max` of a column, or `count` of rows if `column` is None."""
+    """`count`, `min` or `max` of a column or a field; `count` of rows if `path` is None."""
 
     function: str
-    column: str | None
+    path: Path | None
 
     def __str__(self) -> str:
-        return f"{self.function}({self.column or '*'})"
+        return f"{self.function}({'*' if self.path is None else '.'.join(self.path)})"
 
 
 def answer(
@@ -35,17 +36,19 @@ def answer(
         for planned in files.plan(Query(pa.schema([])))
         for group in planned.groups
     ]
-    found: dict[str, ColumnSummary | None] = {}
+    found: dict[Path, ColumnSummary | None] = {}
     values = []
-    for function, column in aggregates:
-        if column is None:
+    for function, path in aggregates:
+        if path is None:
             num_rows = sum(file.metadata.rows_of(group) for file, group in groups)
             values.append(pa.scalar(num_rows, pa.int64()))
             continue
-        if column not in found:
-            found[column] = _summarize(files, files.columns.field(column), groups)
-        summary = found[column]
-        value = None if summary is None else summary.value(function, schema.field(column).type)
+        if path not in found:
+            type = at_path(files.columns.field(path[0]), path).type
+            found[path] = _summarize(files, path, type, groups)
+        summary = found[path]
+        wanted = at_path(schema.field(path[0]), path).type
+        value = None if summary is None else summary.value(function, wanted)
         if value is None:
             return None
         values.append(value)
@@ -73,10 +76,9 @@ class ColumnSummary(NamedTuple):
 
 def _order(bound: pa.Scalar) -> Any:
     # Compare times as integers: datetime has no nanoseconds and ends with the year 9999.
-    is_time = types.is_timestamp(bound.type) or types.is_date32(bound.type)
-    if not is_time:
+    if not types.is_temporal(bound.type):
         return bound.as_py()
-    return bound.cast(pa.int64() if types.is_timestamp(bound.type) else pa.int32()).as_py()
+    return bound.cast(pa.int32() if types.is_date32(bound.type) else pa.int64()).as_py()
 
 
 def _has_exact_bounds(type: pa.DataType) -> bool:
@@ -86,17 +88,18 @@ def _has_exact_bounds(type: pa.DataType) -> bool:
         or types.is_boolean(type)
         or types.is_date32(type)
         or types.is_timestamp(type)
+        or types.is_duration(type)
         or types.is_decimal(type)
     )
 
 
 def _summarize(
-    files: FileSet, field: pa.Field, groups: Sequence[tuple[File, int]]
+    files: FileSet, path: Path, type: pa.DataType, groups: Sequence[tuple[File, int]]
 ) -> ColumnSummary | None:
     count = 0
-    bounds: list[pa.Scalar] | None = [] if _has_exact_bounds(field.type) else None
+    bounds: list[pa.Scalar] | None = [] if _has_exact_bounds(type) else None
     for file, group in groups:
-        known = _known(files, field, file, group)
+        known = _known(files, path, type, file, group)
         if known is None:
             return None
         num_values, *extremes = known
@@ -112,23 +115,26 @@ def _summarize(
 
 
 def _known(
-    files: FileSet, field: pa.Field, file: File, group: int
+    files: FileSet, path: Path, type: pa.DataType, file: File, group: int
 ) -> tuple[int, pa.Scalar | None, pa.Scalar | None] | None:
     """Return value count, minimum and maximum of a column in a row group; None if unknown."""
     metadata = file.metadata
     num_rows = metadata.rows_of(group)
-    partition = files.partitions.get_field_index(field.name)
+    partition = files.partitions.get_field_index(path[0])
     if partition >= 0:
         value = file.values[partition]
         return (num_rows, value, value) if value.is_valid else (0, None, None)
-    position = metadata.schema_block.find(field.name)
-    if position < 0:
+    columns = file.columns
+    if not columns.contains(path):
         return 0, None, None
+    found = columns.leaf(path)
     # Bounds can be cast only if casting keeps the order of values.
-    if widened(metadata.schema_block.field(position).type, field.type) != field.type:
+    if found is None or widened(found[2].type, type) != type:
         return None
+    position = found[0]
     for statistic in metadata.statistics(group, {position}):
-        low, high = (_cast(bound, field.type) for bound in metadata.bounds(statistic))
+        bounds = columns.restored(position, *metadata.bounds(statistic))
+        low, high = (_cast(bound, type) for bound in bounds)
         return num_rows - statistic.null_count, low, high
     return None
 

@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 from pyarrow import types
 
+from ...format.paths import Path
 from .aggregates import Aggregate
 from .pushdown import Both, Either, Leaf, Neither, Predicate
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 # Versions of Spark that this module was tested with.
 KNOWN_VERSIONS: Final = ((4, 3),)
@@ -74,6 +76,10 @@ class Jvm:
         message = bytearray(schema.serialize().to_pybytes())
         arrow = schemas.deserializeMessage(self._class("java.nio.ByteBuffer").wrap(message))
         return self._class(f"{SQL}.util.ArrowUtils").fromArrowSchema(arrow)
+
+    def struct_of(self, schema: StructType) -> Any:
+        """Convert a schema of PySpark, through JSON: types that Arrow does not have stay."""
+        return self._class(f"{SQL}.types.DataType").fromJson(schema.json())
 
     def data_frame(self, table: Any, struct: Any) -> DataFrame:
         """Create a DataFrame on a table of the connector interface."""
@@ -185,10 +191,10 @@ def predicate(node: Any) -> Predicate | None:
     if name not in _OPERATORS or len(node.children()) > MAX_VALUES:
         return None
     column, *operands = node.children()
-    if not _is_column(column) or any(_class_name(operand) != LITERAL for operand in operands):
+    path = _path(column)
+    if path is None or any(_class_name(operand) != LITERAL for operand in operands):
         return None
-    values = tuple(_value(operand.value()) for operand in operands)
-    return Leaf(name, column.fieldNames()[0], values)
+    return Leaf(name, path, tuple(_value(operand.value()) for operand in operands))
 
 
 _OPERATORS: Final = frozenset(
@@ -196,8 +202,9 @@ _OPERATORS: Final = frozenset(
 )
 
 
-def _is_column(node: Any) -> bool:
-    return _class_name(node) == FIELD and len(node.fieldNames()) == 1
+def _path(node: Any) -> Path | None:
+    """Return the path to a column, or to a field of a struct; None if the node is not such one."""
+    return tuple(node.fieldNames()) if _class_name(node) == FIELD else None
 
 
 def _class_name(node: Any) -> str:
@@ -227,8 +234,8 @@ def aggregates(aggregation: Any) -> list[Aggregate] | None:
             continue
         if name not in ("Count", "Min", "Max") or (name == "Count" and function.isDistinct()):
             return None
-        column = function.column()
-        if not _is_column(column):
+        path = _path(function.column())
+        if path is None:
             return None
-        found.append(Aggregate(name.lower(), column.fieldNames()[0]))
+        found.append(Aggregate(name.lower(), path))
     return found

@@ -15,6 +15,7 @@ from pyarrow import types
 from ...dataset.files import File
 from ...dataset.fileset import FileSet
 from ...dataset.tasks import Split, SplitScan, share_out
+from ...format.paths import leaves
 from ...query.query import Query
 from ...schemas.fit import Fits
 from ...schemas.union import Fixed
@@ -33,12 +34,15 @@ ROW_BYTES: Final = 8
 class ScanReport:
     """What a planned scan reads, compared with what the files contain.
 
-    `total_row_groups` is None if not all files were opened, which a `schema=` makes unnecessary.
+    `fields` counts the fields inside structs in place of the structs. `total_row_groups` is None if
+    not all files were opened, which a `schema=` makes unnecessary.
     """
 
     name: str
     columns: int
     total_columns: int
+    fields: int
+    total_fields: int
     files: int
     total_files: int
     row_groups: int
@@ -52,8 +56,10 @@ class ScanReport:
         groups = f"{self.row_groups}"
         if self.total_row_groups is not None:
             groups += f" of {self.total_row_groups}"
-        parts = [
-            f"columns {self.columns} of {self.total_columns}",
+        parts = [f"columns {self.columns} of {self.total_columns}"]
+        if self.total_fields != self.total_columns:
+            parts.append(f"fields {self.fields} of {self.total_fields}")
+        parts += [
             f"files {self.files} of {self.total_files}",
             f"row groups {groups}",
             f"rows {self.num_rows}",
@@ -104,14 +110,21 @@ class ScanPlanner:
         self.key = _identity(files, schema)
         self._files = files
         self._split_sizes = split_sizes
+        self._total_fields = _num_fields(schema)
 
     def plan(
-        self, names: Sequence[str] | None, predicates: Sequence[Predicate | None], limit: int | None
+        self,
+        schema: pa.Schema | None,
+        predicates: Sequence[Predicate | None],
+        limit: int | None,
     ) -> PlannedScan:
-        """Plan a scan of the columns `names` (None for all) for rows that match `predicates`."""
-        schema = self.schema
-        if names is not None:
-            schema = pa.schema([schema.field(name) for name in names])
+        """Plan a scan of rows that match `predicates`.
+
+        `schema` contains the columns to read, which may have only some of the fields of their
+        structs; None stands for all columns.
+        """
+        if schema is None:
+            schema = self.schema
         expression, needed = to_expression(predicates, self._files.columns.field)
         query = Query(schema, expression=expression, needed=needed)
         max_bytes, min_splits = self._split_sizes()
@@ -119,7 +132,7 @@ class ScanPlanner:
         if limit is not None:
             splits = _first(splits, limit, self._files, Fits(schema, self._files.partitions))
         filters = tuple(str(one) for one in predicates if one is not None)
-        report = self._report(len(schema), splits, filters, limit)
+        report = self._report(schema, splits, filters, limit)
         _recent.append(report)
         return PlannedScan(self.key, scan, splits, report)
 
@@ -129,16 +142,22 @@ class ScanPlanner:
 
     def note_metadata_scan(self) -> None:
         """Report a scan that was answered from metadata."""
-        _recent.append(self._report(0, [], (), None))
+        _recent.append(self._report(pa.schema([]), [], (), None))
 
     def _report(
-        self, columns: int, splits: Sequence[Split], filters: tuple[str, ...], limit: int | None
+        self,
+        schema: pa.Schema,
+        splits: Sequence[Split],
+        filters: tuple[str, ...],
+        limit: int | None,
     ) -> ScanReport:
         parts = [part for split in splits for part in split.parts]
         return ScanReport(
             name=self.name,
-            columns=columns,
+            columns=len(schema),
             total_columns=len(self.schema),
+            fields=_num_fields(schema),
+            total_fields=self._total_fields,
             files=len({part.found.place for part in parts}),
             total_files=len(self._files.files),
             row_groups=sum(len(part.groups) for part in parts),
@@ -185,15 +204,21 @@ class PlannedScan:
         return PlannedReader(self._scan)
 
 
+def _num_fields(schema: pa.Schema) -> int:
+    nested = [field for field in schema if types.is_nested(field.type)]
+    return len(schema) + sum(sum(1 for _ in leaves(field)) - 1 for field in nested)
+
+
 def _row_bytes(schema: pa.Schema) -> int:
-    return ROW_BYTES + sum(
-        STRING_BYTES if _has_no_width(type) else max(1, type.bit_width // 8)
-        for type in schema.types
-    )
+    return ROW_BYTES + sum(map(_value_bytes, schema.types))
 
 
-def _has_no_width(type: pa.DataType) -> bool:
-    return types.is_nested(type) or types.is_string(type) or types.is_binary(type)
+def _value_bytes(type: pa.DataType) -> int:
+    if types.is_struct(type):
+        return sum(_value_bytes(field.type) for field in type)
+    if types.is_nested(type) or types.is_string(type) or types.is_binary(type):
+        return STRING_BYTES
+    return max(1, type.bit_width // 8)
 
 
 def _first(splits: Sequence[Split], num_rows: int, files: FileSet, fits: Fits) -> list[Split]:
@@ -206,7 +231,7 @@ def _first(splits: Sequence[Split], num_rows: int, files: FileSet, fits: Fits) -
         size = rows = 0
         for part in split.parts:
             file = by_place[part.found.place]
-            positions = fits.of_block(file.metadata.schema_block).positions
+            positions = fits.of_file(file.columns).projection.positions
             groups = []
             for group in part.groups:
                 if left > rows:

@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
+from ..schemas import with_fields_of
 from .aggregates import Aggregate
 from .jvm import READ, SQL, Jvm, aggregates, predicate
 from .plan import PlannedScan, ScanPlanner
@@ -85,7 +86,7 @@ class ScanBuilderProxy:
         self._jvm = jvm
         self._planner = planner
         self._struct = struct
-        self._names: list[str] | None = None
+        self._schema: pa.Schema | None = None
         self._predicates: list[Predicate | None] = []
         self._limit: int | None = None
         self._asked: list[Aggregate] | None = None
@@ -103,7 +104,7 @@ class ScanBuilderProxy:
 
     def pruneColumns(self, struct: Any) -> None:
         self._struct = struct
-        self._names = [field["name"] for field in json.loads(struct.json())["fields"]]
+        self._schema = with_fields_of(self._planner.schema, json.loads(struct.json()))
 
     def pushLimit(self, limit: int) -> bool:
         self._limit = limit
@@ -124,7 +125,7 @@ class ScanBuilderProxy:
         if self._asked is not None and self._values is not None:
             self._planner.note_metadata_scan()
             return LocalScanProxy(self._jvm, self._planner, self._asked, self._values)
-        planned = self._planner.plan(self._names, self._predicates, self._limit)
+        planned = self._planner.plan(self._schema, self._predicates, self._limit)
         return ScanProxy(self._jvm, planned, self._struct)
 
 

@@ -11,11 +11,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import pyarrow as pa
 from pyarrow import types
+
+from ...format.paths import Path, pruned
 
 if TYPE_CHECKING:
     from pyarrow.compute import Expression
@@ -31,27 +33,29 @@ SURROGATES: Final = range(0xD800, 0xE000)
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """A condition on one column.
+    """A condition on one column, or on one field of a struct.
 
     `operator` is one of `COMPARISONS`, `<=>`, IN, IS_NULL, IS_NOT_NULL, STARTS_WITH. Dates are days
-    and timestamps are microseconds since 1970; other values are Python values.
+    and timestamps are microseconds since 1970, times of day are nanoseconds since midnight, and
+    intervals are microseconds; other values are Python values.
     """
 
     operator: str
-    column: str
+    path: Path
     values: tuple[Any, ...] = ()
 
     def __str__(self) -> str:
+        name = ".".join(self.path)
         values = [_shown(value) for value in self.values[:10]]
         more = ["..."] if len(self.values) > 10 else []
         match self.operator:
             case "IS_NULL" | "IS_NOT_NULL":
-                return f"{self.column} {self.operator.replace('_', ' ')}"
+                return f"{name} {self.operator.replace('_', ' ')}"
             case "IN":
-                return f"{self.column} IN ({', '.join(values + more)})"
+                return f"{name} IN ({', '.join(values + more)})"
             case "STARTS_WITH":
-                return f"{self.column} STARTS WITH {values[0]}"
-        return f"{self.column} {self.operator} {values[0]}"
+                return f"{name} STARTS WITH {values[0]}"
+        return f"{name} {self.operator} {values[0]}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,36 +104,55 @@ def to_expression(
     """Return an expression that matches whenever all `predicates` do, and the columns it uses.
 
     `field(name)` returns a column of the table. None stands for a predicate that is not supported.
+    Structs have only those fields that the expression uses.
     """
-    needed: dict[str, pa.Field] = {}
+    needed: dict[Path, None] = {}
     whole: Expression | None = None
     for predicate in predicates:
         whole = _and(whole, _convert(predicate, field, needed))
-    return whole, () if whole is None else tuple(needed.values())
+    if whole is None:
+        return None, ()
+    paths: dict[str, list[Path]] = {}
+    for name, *inside in needed:
+        paths.setdefault(name, []).append(tuple(inside))
+    columns = ((field(name), inside) for name, inside in paths.items())
+    return whole, tuple(one.with_type(pruned(one.type, inside)) for one, inside in columns)
 
 
 def _convert(
-    predicate: Predicate | None, field: Callable[[str], pa.Field], needed: dict[str, pa.Field]
+    predicate: Predicate | None, field: Callable[[str], pa.Field], needed: dict[Path, None]
 ) -> Expression | None:
     match predicate:
         case Both(left, right):
             return _and(_convert(left, field, needed), _convert(right, field, needed))
         case Either(left, right):
-            found: dict[str, pa.Field] = {}
+            found: dict[Path, None] = {}
             one, other = _convert(left, field, found), _convert(right, field, found)
             if one is None or other is None:
                 return None
             needed |= found
             return one | other
         case Neither(Leaf() as leaf):
-            expression = _negated(leaf, field(leaf.column))
+            convert = _negated
         case Leaf() as leaf:
-            expression = _leaf(leaf, field(leaf.column))
+            convert = _leaf
         case _:
             return None
+    type = _type_at(leaf.path, field)
+    expression = None if type is None else convert(leaf, type)
     if expression is not None:
-        needed[leaf.column] = field(leaf.column)
+        needed[leaf.path] = None
     return expression
+
+
+def _type_at(path: Path, field: Callable[[str], pa.Field]) -> pa.DataType | None:
+    """Return the type of a column or of a field inside structs; None if it has no statistics."""
+    type = field(path[0]).type
+    for name in path[1:]:
+        if not types.is_struct(type) or type.get_field_index(name) < 0:
+            return None
+        type = type.field(name).type
+    return None if types.is_struct(type) else type
 
 
 def _and(one: Expression | None, other: Expression | None) -> Expression | None:
@@ -138,10 +161,10 @@ def _and(one: Expression | None, other: Expression | None) -> Expression | None:
     return one & other
 
 
-def _leaf(leaf: Leaf, field: pa.Field) -> Expression | None:
+def _leaf(leaf: Leaf, type: pa.DataType) -> Expression | None:
     import pyarrow.compute as pc
 
-    column = pc.field(field.name)
+    column = pc.field(*leaf.path)
     if leaf.operator == "IS_NULL":
         return column.is_null()
     if leaf.operator == "IS_NOT_NULL":
@@ -149,11 +172,11 @@ def _leaf(leaf: Leaf, field: pa.Field) -> Expression | None:
     if leaf.operator == "<=>" and leaf.values == (None,):
         return column.is_null()
     if leaf.operator == "STARTS_WITH":
-        return _starts_with(leaf.values[0], field)
+        return _starts_with(column, leaf.values[0], type)
     # In SQL, a comparison with null is never true, and a null in a list matches nothing.
     scalars = []
     for value in leaf.values:
-        scalar = None if value is None else _scalar(value, field.type)
+        scalar = None if value is None else _scalar(value, type)
         if scalar is not None:
             scalars.append(scalar)
         elif value is not None:
@@ -161,13 +184,11 @@ def _leaf(leaf: Leaf, field: pa.Field) -> Expression | None:
     if not scalars:
         return None
     if leaf.operator == "IN":
-        return column.isin(pa.array(scalars, field.type))
-    return _compare(column, leaf.operator, scalars[0], field)
+        return column.isin(pa.array(scalars, type))
+    return _compare(column, leaf.operator, scalars[0])
 
 
-def _compare(
-    column: Expression, operator: str, scalar: pa.Scalar, field: pa.Field
-) -> Expression | None:
+def _compare(column: Expression, operator: str, scalar: pa.Scalar) -> Expression | None:
     match operator:
         case "=" | "<=>":
             return column == scalar
@@ -175,7 +196,7 @@ def _compare(
             return column < scalar
         case "<=":
             return column <= scalar
-        case ">" | ">=" if types.is_floating(field.type):
+        case ">" | ">=" if types.is_floating(scalar.type):
             return None  # NaN is greater
         case ">":
             return column > scalar
@@ -184,36 +205,29 @@ def _compare(
     return None
 
 
-def _negated(leaf: Leaf, field: pa.Field) -> Expression | None:
+def _negated(leaf: Leaf, type: pa.DataType) -> Expression | None:
     import pyarrow.compute as pc
 
-    column = pc.field(field.name)
+    column = pc.field(*leaf.path)
     if leaf.operator == "IS_NULL" or (leaf.operator == "<=>" and leaf.values == (None,)):
         return column.is_valid()
     if leaf.operator == "IS_NOT_NULL":
         return column.is_null()
-    if types.is_floating(field.type) or None in leaf.values:
+    if types.is_floating(type) or None in leaf.values:
         return None
     opposite = {"<": ">=", "<=": ">", ">": "<=", ">=": "<"}.get(leaf.operator)
     if opposite is not None:
-        return _leaf(Leaf(opposite, leaf.column, leaf.values), field)
-    match leaf.operator:
-        case "=":
-            same = _leaf(leaf, field)
-            return None if same is None else ~same
-        case "IN":
-            same = _leaf(leaf, field)
-            return None if same is None else ~same
+        return _leaf(Leaf(opposite, leaf.path, leaf.values), type)
+    if leaf.operator in ("=", "IN"):
+        same = _leaf(leaf, type)
+        return None if same is None else ~same
     return None  # NOT <=> is also true for nulls
 
 
-def _starts_with(prefix: str, field: pa.Field) -> Expression | None:
+def _starts_with(column: Expression, prefix: str, type: pa.DataType) -> Expression | None:
     """Express a prefix as a range: UTF-8 bytes sort like characters."""
-    import pyarrow.compute as pc
-
-    if not types.is_string(field.type):
+    if not types.is_string(type):
         return None
-    column = pc.field(field.name)
     stem = prefix.rstrip(chr(LAST_CHARACTER))
     if not stem:
         return column.is_valid()
@@ -233,6 +247,12 @@ def _scalar(value: Any, type: pa.DataType) -> pa.Scalar | None:
             return micros.cast(type)
         if types.is_date32(type):
             return pa.scalar(value, pa.int32()).cast(type)
+        if types.is_time(type):
+            return pa.scalar(value, pa.int64()).cast(pa.time64("ns")).cast(type)
+        if types.is_duration(type):
+            return pa.scalar(value, pa.int64()).cast(type)
+        if types.is_uint64(type):  # decimals in Spark
+            return pa.scalar(int(value), type) if value == int(value) else None
         if (
             types.is_boolean(type)
             or types.is_integer(type)
@@ -257,7 +277,7 @@ def from_datasource(filter: Filter) -> Predicate | None:
         child = from_datasource(filter.child)
         return None if child is None else Neither(child)
     path: tuple[str, ...] = getattr(filter, "attribute", ())
-    if len(path) != 1:
+    if not path:
         return None
     operators = {
         spark.EqualTo: "=",
@@ -275,18 +295,23 @@ def from_datasource(filter: Filter) -> Predicate | None:
     if operator is None:
         return None
     if operator in ("IS_NULL", "IS_NOT_NULL"):
-        return Leaf(operator, path[0])
+        return Leaf(operator, path)
     value = filter.value  # type: ignore[attr-defined]  # all but those two have one
     values = value if operator == "IN" else (value,)
-    return Leaf(operator, path[0], tuple(map(_inner, values)))
+    return Leaf(operator, path, tuple(map(_inner, values)))
 
 
 def _inner(value: Any) -> Any:
-    """Convert dates and timestamps to numbers, as `Leaf` has them."""
+    """Convert dates, times and intervals to numbers, as `Leaf` has them."""
     if isinstance(value, datetime):
         if value.tzinfo is not None:
             value = value.astimezone(UTC).replace(tzinfo=None)
         return (value - EPOCH) // timedelta(microseconds=1)
     if isinstance(value, date):
         return (value - EPOCH.date()).days
+    if isinstance(value, time):
+        seconds = (value.hour * 60 + value.minute) * 60 + value.second
+        return (seconds * 1_000_000 + value.microsecond) * 1000
+    if isinstance(value, timedelta):
+        return value // timedelta(microseconds=1)
     return value

@@ -13,15 +13,14 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from pyarrow import types
 
 from ...dataset.fileset import FileSet, Partitioning
 from ...errors import UnsupportedError
 from ...memory import MemoryLimit
 from ...query.query import Query
-from ...query.selection import NameList, selected
+from ...schemas.union import Fixed
 from ...storage.secrets import redacted
-from ..schemas import arrow_for_spark, from_spark, to_spark
+from ..schemas import arrow_for_spark, column_with_time, from_spark, to_spark
 from ..sessions import check, has_jvm
 from .jvm import Jvm, is_known
 from .plan import ScanPlanner
@@ -62,7 +61,8 @@ def read(
     path : path, URI or list of them
         A file, a directory (searched recursively), a glob, or a list of these.
     columns : list of str, optional
-        Names, or patterns such as `sensor_*`, of the columns to include. Default: all columns.
+        Names, or patterns such as `sensor_*`, of the columns to include, or paths to fields of
+        structs, such as `info.name`. Default: all columns.
     schema : pyarrow.Schema or StructType, optional
         Columns and types of the DataFrame. Default: the union of the schemas of all files.
     partitioning : "hive", pyarrow.Schema or None
@@ -114,26 +114,30 @@ def read(
         strict=strict,
         follow_links=follow_links,
     )
+    chosen = files.query(columns).result
     try:
-        wanted = arrow_for_spark(Query.of(files.columns, columns).schema)
-        _check_times(spark, wanted)
+        wanted = arrow_for_spark(chosen)
+        has_times = _has_times(spark, chosen)
     except UnsupportedError as error:
         error.add_note("use columns= to leave the column out")
         raise
     jvm = Jvm(spark)
-    struct = jvm.struct(wanted)
+    # In Arrow, a time of day does not have the number of digits that Spark's type has.
+    struct = jvm.struct_of(to_spark(chosen)) if has_times else jvm.struct(wanted)
     planner = ScanPlanner(files, wanted, _name(path), jvm.split_sizes)
     return jvm.data_frame(TableProxy(jvm, planner, struct), struct)
 
 
-def _check_times(spark: SparkSession, schema: pa.Schema) -> None:
-    """Raise for a time of day if Spark's TIME type is disabled: most queries would fail."""
+def _has_times(spark: SparkSession, schema: pa.Schema) -> bool:
+    """Return whether there are times of day.
+
+    Raise for these if Spark's TIME type is disabled: most queries would fail.
+    """
+    name = column_with_time(schema)
     setting = "spark.sql.timeType.enabled"
-    if spark.conf.get(setting, "false") == "true":
-        return
-    for name, type in zip(schema.names, schema.types, strict=True):
-        if types.is_time(type):
-            raise UnsupportedError(f"set {setting} to true to use Spark's TIME type", column=name)
+    if name is not None and spark.conf.get(setting, "false") != "true":
+        raise UnsupportedError(f"set {setting} to true to use Spark's TIME type", column=name)
+    return name is not None
 
 
 def _why_not_planned(spark: SparkSession) -> str | None:
@@ -167,9 +171,7 @@ def _load(
         **{name: str(value) for name, value in options.items()},
     )
     if schema is not None:
-        if columns is not None:
-            names = selected(columns, NameList(schema.names))
-            schema = pa.schema([schema.field(name) for name in names])
+        schema = Query.of(Fixed(schema), columns).schema
         reader = reader.schema(to_spark(schema))
     elif columns is not None:
         reader = reader.option("columns", json.dumps(list(columns)))

@@ -27,7 +27,8 @@ from pyspark.sql.datasource import WriterCommitMessage
 from ...dataset.fileset import FileSet
 from ...dataset.write import DatasetWriter
 from ...errors import SchemaMismatchError, UnsupportedError
-from ...schemas.fit import stored_schema
+from ...format.plain_arrays import to_plain
+from ...schemas.fit import plain_schema
 from ...schemas.widen import widened
 from ...storage.debris import staging_name
 from ...storage.listing import files_below
@@ -125,8 +126,8 @@ class TaskOutput:
         arrays = []
         for one, array in zip(self.schema, batch.columns, strict=True):
             try:
-                arrays.append(array if array.type == one.type else array.cast(one.type))
-            except pa.ArrowInvalid as error:
+                arrays.append(to_plain(array, one.type))
+            except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
                 raise UnsupportedError(
                     f"cannot store {array.type} as {one.type}: {error}", column=one.name
                 ) from error
@@ -195,7 +196,7 @@ def check_fits(path: str, output: TaskOutput) -> bool:
             f"but partition_by is {', '.join(wanted) or 'nothing'}"
         )
     names = set(files.columns.names()).difference(keys)
-    for one in stored_schema(output.schema):
+    for one in plain_schema(output.schema):
         if one.name in names:
             there = files.columns.field(one.name).type
             if widened(there, one.type) is None:

@@ -12,7 +12,9 @@ from pyarrow import types
 from ...dataset.discovery import Found
 from ...dataset.fileset import FileSet
 from ...dataset.tasks import Split, share_out
+from ...format.paths import at_path, united
 from ...query.query import Query
+from ..schemas import arrow_for_spark
 from ..task import SplitReader
 from .options import LoadOptions
 
@@ -38,8 +40,8 @@ def open_files(
 
 
 def selected_schema(files: FileSet, options: LoadOptions) -> pa.Schema:
-    """Return the schema of the columns that the options select."""
-    return Query.of(files.columns, options.columns).schema
+    """Return the schema of the columns that the options select, with the user's types."""
+    return files.query(options.columns).result
 
 
 def plan_load(
@@ -57,31 +59,49 @@ def plan_load(
     expression, needed = to_expression(map(from_datasource, pushed), files.columns.field)
     if expression is not None:
         both = expression if query.expression is None else expression & query.expression
-        fields = {one.name: one for one in (*query.needed, *needed)}
-        pruning = Query(query.schema, query.names, both, tuple(fields.values()))
+        pruning = Query(query.schema, query.narrow, both, _joined(query.needed, needed))
     scan, splits = share_out(files, pruning, max_bytes=options.max_split_bytes)
-    return SplitReader(scan, query), splits
+    return SplitReader(scan, query, arrow_for_spark(selected_schema(files, options))), splits
+
+
+def _joined(one: Sequence[pa.Field], other: Sequence[pa.Field]) -> tuple[pa.Field, ...]:
+    """Return the columns of both, with the fields of structs that either has."""
+    fields: dict[str, pa.Field] = {}
+    for field in (*one, *other):
+        known = fields.setdefault(field.name, field)
+        fields[field.name] = known.with_type(united(known.type, field.type))
+    return tuple(fields.values())
 
 
 def _typed(filters: list[Any], files: FileSet) -> list[Any]:
     """Convert values to the types of their columns: JSON has no dates, times or decimals."""
     return [
         [
-            (column, operator, _value(value, files.columns.field(column)))
+            (column, operator, _value(value, _type_of(column, files)))
             for column, operator, value in all_of
         ]
         for all_of in filters
     ]
 
 
-def _value(value: Any, field: pa.Field) -> Any:
+def _type_of(column: str, files: FileSet) -> pa.DataType:
+    """Return the type of a column, or of a field of a struct."""
+    path = files.columns.path(column) or (column,)
+    return at_path(files.columns.field(path[0]), path).type
+
+
+def _value(value: Any, type: pa.DataType) -> Any:
     if isinstance(value, list):
-        return [_value(one, field) for one in value]
-    if types.is_decimal(field.type) and isinstance(value, str | int | float):
+        return [_value(one, type) for one in value]
+    if types.is_decimal(type) and isinstance(value, str | int | float):
         return decimal.Decimal(str(value))
-    if not isinstance(value, str) or not (types.is_temporal(field.type)):
-        return value
     try:
-        return pa.scalar(value).cast(field.type).as_py()
-    except pa.ArrowInvalid as error:
-        raise ValueError(f"filters: {value!r} is not a valid {field.type}: {error}") from None
+        if types.is_uint64(type) and isinstance(value, int):
+            return pa.scalar(value, type)
+        if types.is_duration(type) and isinstance(value, int):
+            return pa.scalar(value, pa.int64()).cast(type)
+        if types.is_temporal(type) and isinstance(value, str):
+            return pa.scalar(value).cast(type)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OverflowError) as error:
+        raise ValueError(f"filters: {value!r} is not a valid {type}: {error}") from None
+    return value

@@ -76,10 +76,12 @@ def _filters(text: str) -> list[Any]:
 class LoadOptions:
     """Options of `spark.read.format("mosaic")`.
 
-    columns          names, or patterns such as `sensor_*`, of the columns to load; default: all
+    columns          names, or patterns such as `sensor_*`, of the columns to load, or paths to fields
+                     of structs, such as `info.name`; default: all
     filters          pyarrow.parquet's filters as JSON: `[["x", ">", 5], ["y", "in", [1, 2]]]` loads
                      rows that match all conditions; a list of such lists loads rows that match
-                     one of them. Dates, times and decimals are strings
+                     one of them. Columns may be paths to fields of structs. Dates, times and
+                     decimals are strings, durations are numbers
     partitioning     `hive` (default) turns directories named `key=value` into columns; `none`
                      ignores them
     unify            `true` (default) reads files with different schemas as their union; with

@@ -36,7 +36,8 @@ def write(
     Parameters
     ----------
     df : DataFrame
-        Columns of type struct, interval and variant are not supported.
+        Intervals of days and seconds are stored as durations. Intervals of years and months, and
+        columns of type variant, are not supported.
     path : path or URI
         The directory to write. It must have the same path on the workers, and need not exist.
     mode : {"error", "append", "overwrite", "ignore"}
