@@ -18,7 +18,7 @@ ROOMS = {
     "threads": "",
     "format": "errors memory",
     "storage": "errors threads",
-    "schemas": "errors format",
+    "schemas": "errors memory format",
     "query": "errors memory format schemas",
     "file": "version errors memory threads format storage schemas query",
     "dataset": "errors memory threads format storage schemas query file",

@@ -105,7 +105,9 @@ def reads(monkeypatch):
         def read(self, request, groups, memory):
             name = self._name.rpartition("/")[2]
             found.extend(
-                (name, column, group) for column in request.schema.names for group in groups
+                (name, column, group)
+                for column in request.projection.schema.names
+                for group in groups
             )
             return super().read(request, groups, memory)
 
@@ -221,6 +223,137 @@ def test_duckdb_counts_by_one_column(over, dataset, reads):
     assert over(dataset, "select count(*) from data where k = 1") == [(16,)]
     assert {file for file, _, _ in reads} <= {"f2", "f3"}
     assert len({column for _, column, _ in reads}) <= 1
+
+
+# --- types
+
+# By type, an expression over i = 0, 1, 2.
+TYPES = {
+    "STRUCT(a BIGINT, b VARCHAR)": "case when i = 1 then null else {'a': i, 'b': 'x' || i} end",
+    "STRUCT(a STRUCT(b BIGINT[]))": "{'a': case when i = 1 then null else {'b': [i, null]} end}",
+    "STRUCT(a BIGINT)[]": "case i when 0 then [] when 1 then null else [{'a': i}, null] end",
+    "MAP(BIGINT, STRUCT(a BIGINT))": "map([i, i + 10], [{'a': i}, null])",
+    "MAP(STRUCT(a BIGINT), BIGINT)": "map([{'a': i}], [i])",
+    "BIGINT[2]": "case when i = 1 then null else [i, null]::bigint[2] end",
+    "STRUCT(a BIGINT)[2]": "[{'a': i}, null]::struct(a bigint)[2]",
+    "UTINYINT": "(255 - i)::utinyint",
+    "USMALLINT": "(65535 - i)::usmallint",
+    "UINTEGER": "(4294967295 - i)::uinteger",
+    "UBIGINT": "(18446744073709551615 - i)::ubigint",
+    "INTERVAL": "case when i = 1 then null else to_months(i::int) + to_microseconds(5) end",
+    "TIME": "time '01:02:03.000004' + to_seconds(i)",
+    "TIME_NS": "'01:02:03.000000004'::time_ns",
+    "TIMESTAMP_NS": "timestamp_ns '2024-01-01 00:00:00.000000001'",
+    "DECIMAL(18,2)": "(i / 4)::decimal(18, 2)",
+    "BLOB": "'ab'::blob",
+}
+# Types that Arrow lacks, which DuckDB marks on request.
+LOSSLESS = {
+    "HUGEINT": "170141183460469231731687303715884105727 - i",
+    "UHUGEINT": "i::uhugeint",
+    "UUID": "'00000000-0000-0000-0000-00000000000f'::uuid",
+    "BIT": "'0101'::bit",
+    "JSON": """'{"a": 1}'::json""",
+    "TIME WITH TIME ZONE": "timetz '01:02:03+05'",
+}
+
+
+@pytest.mark.parametrize(("type", "expression"), [*TYPES.items(), *LOSSLESS.items()])
+def test_duckdb_types_come_back(over, tmp_path, connection, type, expression):
+    connection.execute(f"set arrow_lossless_conversion = {type in LOSSLESS}")
+    result = connection.sql(f"select {expression} as c, i from range(3) t(i)")
+    assert str(result.types[0]) == type
+    fm.write_table(result, tmp_path / "a.mosaic", row_group_size=2)
+    dataset = MosaicDataset(tmp_path)
+    assert over(dataset, "select * from data") == result.fetchall()
+    assert over(dataset, "select distinct typeof(c) from data") == [(type,)]
+
+
+def test_duckdb_enums_and_large_integers_as_arrow_has_them(over, tmp_path, connection):
+    connection.execute("set arrow_lossless_conversion = false")
+    result = connection.sql(
+        "select 'b'::enum('c', 'b', 'a') as e, ['a']::enum('b', 'a')[] as l, 7::hugeint as h"
+    )
+    fm.write_table(result, tmp_path / "a.mosaic")
+    # The file has the dictionary; DuckDB reads all dictionaries as VARCHAR.
+    kept = fm.read_table(tmp_path / "a.mosaic")["e"].chunk(0).dictionary
+    assert kept.to_pylist() == ["c", "b", "a"]
+    dataset = MosaicDataset(tmp_path)
+    assert over(dataset, "select e, l, h from data") == [("b", ["a"], Decimal(7))]
+    assert over(dataset, "select typeof(e), typeof(h) from data") == [("VARCHAR", "DECIMAL(38,0)")]
+
+
+def test_duckdb_unions_are_an_error(tmp_path, connection):
+    with pytest.raises(fm.UnsupportedError, match=r"column 'u'.*union"):
+        fm.write_table(connection.sql("select union_value(a := 1) as u"), tmp_path / "a.mosaic")
+
+
+NESTED = """
+select
+    i,
+    case when i % 7 = 3 then null else
+        {'x': i, 'name': 'n' || (i % 5), 'deep': {'y': case when i % 4 > 0 then i // 2 end}} end as info,
+    [{'a': i}, {'a': -i}] as items,
+    map(['k' || i % 3], [{'v': i}]) as m,
+    (18446744073709551600 + i % 16)::ubigint as u,
+    (200 + i % 50)::utinyint as tiny,
+    time '00:00:00' + to_milliseconds(i * 1000 + i) as t,
+    to_days(i::int) as span,
+    (['sad', 'ok', 'happy'])[i % 3 + 1]::enum('sad', 'ok', 'happy') as mood
+from range(100) t(i)
+"""
+
+
+@pytest.fixture(scope="module")
+def nested(tmp_path_factory):
+    """A data set of nested rows in ten row groups, and a connection with the same rows."""
+    root = tmp_path_factory.mktemp("nested")
+    with duckdb.connect() as connection:
+        fm.write_table(connection.sql(NESTED), root / "a", row_group_size=10, write_statistics=True)
+        connection.execute(f"create table data as {NESTED}")
+        connection.execute("alter table data alter mood type varchar")
+        yield MosaicDataset(root), connection
+
+
+@pytest.mark.parametrize(
+    ("where", "groups"),
+    [
+        ("info.x > 95", {9}),
+        ("info.x = 40 or info.x = 11", {1, 4}),
+        ("info.x in (40, 41)", None),
+        ("info.x between 18 and 22", {1, 2}),
+        ("info.name = 'n3' and i < 20", {0, 1}),
+        ("info.deep.y > 47", {9}),
+        ("info.deep.y is null", None),
+        ("info.x is null", None),
+        ("info is null", None),
+        ("info is not null and i = 4", {0}),
+        ("info['x'] = 5", None),
+        ("not (info.x > 5)", {0}),
+        ("info.x <> 40", None),
+        ("items[1].a > 90", None),
+        ("m['k1'].v > 90", None),
+        ("u = 18446744073709551615 and i > 80", {9}),
+        ("u >= 18446744073709551610 and i > 70 and i < 90", {7}),
+        ("tiny > 245", {4, 9}),
+        ("t > time '00:01:35'", {9}),
+        ("t = time '00:00:03.003'", {0}),
+        ("span > interval 95 days", None),
+        ("mood = 'ok' and i > 90", {9}),
+        ("mood in ('sad', 'happy')", None),
+        ("mood > 'ok'", None),
+    ],
+)
+def test_duckdb_filters_nested_rows(over, nested, reads, where, groups):
+    dataset, plain = nested
+    query = f"select * from data where {where}"
+    expected = plain.sql(query).fetchall()
+    assert 0 < len(expected) < 100
+    assert over(dataset, query) == expected
+    if groups is not None:
+        assert {group for _, _, group in reads} == groups
+    counted = f"select count(*), sum(info.x), max(info.deep.y) from data where {where}"
+    assert over(dataset, counted) == plain.sql(counted).fetchall()
 
 
 def test_errors_arrive_in_duckdb(over, tmp_path):

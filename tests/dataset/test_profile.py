@@ -15,6 +15,10 @@ import fastmosaic as fm
 from fastmosaic.dataset import profile
 from fastmosaic.dataset.fileset import FileSet
 from fastmosaic.dataset.profile import Profiler, conclude
+from fastmosaic.file.stored import Encoding
+from fastmosaic.query.durations import duration_texts
+
+ENCODINGS = tuple(map(str, Encoding))
 
 
 def profiles(path, filesystem=None, parts=1):
@@ -76,6 +80,71 @@ def test_bounds_are_those_of_arrow(tmp_path, num_rows, parts):
             for scalar in extremes.values()
         ]
         assert [found.min, found.max] == expected, found.column
+
+
+def nested_columns(num_rows):
+    rows = [(i * 7919) % 1009 for i in range(num_rows)]
+    took = [None if i % 5 == 0 else i * 1000 - 300_000 for i in rows]
+    inner = pa.StructArray.from_arrays(
+        [pa.array(took, pa.duration("ms")), pa.array([i * 2**50 for i in rows], pa.uint64())],
+        ["took", "big"],
+        mask=pa.array([i % 7 == 0 for i in rows]),
+    )
+    outer = pa.StructArray.from_arrays(
+        [pa.array([f"n{i}" for i in rows]).dictionary_encode(), inner],
+        ["name", "in"],
+        mask=pa.array([i % 11 == 0 for i in rows]),
+    )
+    items = [None if i % 3 == 0 else [{"x": i, "y": [{"z": "a"}]}, None] for i in rows]
+    return pa.table(
+        {"id": rows, "s": outer, "items": items, "empty": pa.array([{}] * num_rows, pa.struct([]))}
+    )
+
+
+@pytest.mark.parametrize("num_rows", [60, 500])
+@pytest.mark.parametrize("parts", [1, 3])
+def test_fields_of_structs(tmp_path, num_rows, parts):
+    table = nested_columns(num_rows)
+    fm.write_table(table, tmp_path / "a.mosaic", row_group_size=num_rows // 4)
+    found = {one.column: one for one in profiles(tmp_path / "a.mosaic", parts=parts)}
+    assert {name: one.type for name, one in found.items()} == {
+        "id": "int64",
+        "s.name": "dictionary<values=string, indices=int32, ordered=0>",
+        "s.in.took": "duration[ms]",
+        "s.in.big": "uint64",
+        "items.x": "list<item: int64>",
+        "items.y.z": "list<item: list<item: string>>",
+        "empty": "struct<>",
+    }
+    rows = [{**row["s"], "in": row["s"]["in"] or {}} for row in table.to_pylist() if row["s"]]
+    took = [row["in"]["took"] for row in rows if row["in"].get("took") is not None]
+    assert found["s.name"].nulls == num_rows - len(rows)
+    assert found["s.in.took"].nulls == num_rows - len(took)
+    low, high = (pa.array([value], pa.duration("ms")) for value in (min(took), max(took)))
+    assert [found["s.in.took"].min, found["s.in.took"].max] == duration_texts(
+        pa.concat_arrays([low, high])
+    )
+    big = [row["in"]["big"] for row in rows if row["in"]]
+    assert (found["s.in.big"].min, found["s.in.big"].max) == (str(min(big)), str(max(big)))
+    assert found["items.x"].nulls == found["items.y.z"].nulls == table["items"].null_count
+    assert (found["items.x"].distinct, found["empty"].distinct) == (None, None)
+    metadata = fm.read_metadata(tmp_path / "a.mosaic")
+    groups = range(metadata.num_row_groups)
+    assert sum(one.bytes for one in found.values()) == sum(map(metadata.bytes_of, groups))
+    assert {sum(getattr(one, name) for name in ENCODINGS) for one in found.values()} == {
+        len(groups)
+    }
+
+
+def test_files_with_different_structs(tmp_path):
+    fm.write_table(pa.table({"s": [{"x": 1, "y": "a"}]}), tmp_path / "1.mosaic")
+    fm.write_table(pa.table({"s": [{"x": 2.5, "z": [1]}, None]}), tmp_path / "2.mosaic")
+    found = {one.column: one for one in profiles(tmp_path)}
+    assert {name: (one.rows, one.nulls, one.min, one.max) for name, one in found.items()} == {
+        "s.x": (3, 1, "1", "2.5"),
+        "s.y": (3, 2, "a", "a"),
+        "s.z": (3, 2, None, None),
+    }
 
 
 def test_files_without_row_groups(tmp_path):

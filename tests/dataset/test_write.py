@@ -86,7 +86,11 @@ def test_sources(tmp_path, source, partitioning):
     report = write_dataset(SOURCES[source](), tmp_path / "data", partitioning=partitioning)
     assert report.num_rows == 10
     if partitioning is None:
-        assert_same(contents(tmp_path / "data")["."], TABLE)
+        found = contents(tmp_path / "data")["."]
+        if source == "polars":  # it has string views
+            assert found.schema.types == pa.table(SOURCES[source]()).schema.types
+            found = found.cast(TABLE.schema)
+        assert_same(found, TABLE)
     else:
         assert ids(tmp_path / "data") == {
             "day=mo": [0, 3, 6, 8],

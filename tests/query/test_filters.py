@@ -13,7 +13,14 @@ import pytest
 from hypothesis import assume, given, settings, strategies as st
 
 from fastmosaic.errors import ColumnNotFoundError
-from fastmosaic.query.filters import columns_of, filter_table, guarantee, matching, to_expression
+from fastmosaic.query.filters import (
+    Statistics,
+    fields_of,
+    filter_table,
+    guarantee,
+    matching,
+    to_expression,
+)
 
 # --- to_expression
 
@@ -49,17 +56,18 @@ def test_the_module_imports_neither_dataset_nor_parquet():
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-# --- columns_of
+# --- fields_of
 
 
 def columns(expression, schema, *, similar=None):
-    """`columns_of`, with a file that has `schema`."""
-    return columns_of(
+    """The names that `fields_of` returns, with a file that has `schema`."""
+    found = fields_of(
         expression,
         lambda text: [name for name in schema.names if name in text],
         schema.field,
         similar,
     )
+    return [field.name for field in found]
 
 
 NUMBERS = pa.schema([(name, pa.int64()) for name in ["a", "ab", "b", "c"]])
@@ -122,7 +130,7 @@ def test_only_fields_with_a_name_in_the_filter_are_made():
         made.append(name)
         return pa.field(name, pa.int64())
 
-    columns_of(pc.field("c123") > 1, lambda text: ["c12", "c123"], field)
+    fields_of(pc.field("c123") > 1, lambda text: ["c12", "c123"], field)
     assert made == ["c12", "c123"]
 
 
@@ -146,10 +154,10 @@ class Counted:
 def test_few_of_many_suspects_are_found_by_halving(monkeypatch):
     schema = pa.schema([(f"c{i}", pa.int64()) for i in range(2000)])
     scanners = Counted(monkeypatch, "Scanner")
-    found = columns_of(
+    found = fields_of(
         (pc.field("c7") > 1) & (pc.field("c1999") > 1), lambda text: schema.names, schema.field
     )
-    assert found == ["c7", "c1999"]
+    assert [field.name for field in found] == ["c7", "c1999"]
     assert scanners.uses < 2 * 2 * math.log2(2000) + 5
 
 
@@ -210,12 +218,12 @@ def statistics(field, array):
     """What a writer of the format says of a column: see FORMAT.md, §11."""
     values = [value for value in array if value.is_valid]
     if not values:
-        return (field, len(array), array.null_count, None, None)
+        return Statistics((field.name,), field.type, len(array), array.null_count, None, None)
     minimum = maximum = values[0]
     for value in values[1:]:
         minimum = value if pc.less(value, minimum).as_py() else minimum
         maximum = value if pc.greater(value, maximum).as_py() else maximum
-    return (field, len(array), array.null_count, minimum, maximum)
+    return Statistics((field.name,), field.type, len(array), array.null_count, minimum, maximum)
 
 
 def groups_of(*tables):
@@ -232,41 +240,41 @@ def kept(expression, *columns, type=None):
 
 
 def test_without_nulls_the_bounds_hold():
-    says = guarantee(pa.field("x", pa.int64()), 5, 0, pa.scalar(1), pa.scalar(3))
+    says = guarantee(Statistics(("x",), pa.int64(), 5, 0, pa.scalar(1), pa.scalar(3)))
     assert says.equals((x >= 1) & (x <= 3))
 
 
 def test_with_nulls_each_bound_holds_or_the_value_is_null():
-    says = guarantee(pa.field("x", pa.int64()), 5, 2, pa.scalar(1), pa.scalar(3))
+    says = guarantee(Statistics(("x",), pa.int64(), 5, 2, pa.scalar(1), pa.scalar(3)))
     assert says.equals(((x >= 1) | x.is_null()) & ((x <= 3) | x.is_null()))
 
 
 def test_one_value_is_an_equality():
-    says = guarantee(pa.field("x", pa.string()), 5, 0, pa.scalar("a"), pa.scalar("a"))
+    says = guarantee(Statistics(("x",), pa.string(), 5, 0, pa.scalar("a"), pa.scalar("a")))
     assert says.equals(x == "a")
 
 
 def test_one_float_is_no_equality():
-    says = guarantee(pa.field("x", pa.float64()), 5, 0, pa.scalar(0.0), pa.scalar(0.0))
+    says = guarantee(Statistics(("x",), pa.float64(), 5, 0, pa.scalar(0.0), pa.scalar(0.0)))
     assert says.equals((x >= 0.0) & (x <= 0.0))
 
 
 def test_all_null_is_null():
-    assert guarantee(pa.field("x", pa.int64()), 5, 5, None, None).equals(x.is_null())
+    assert guarantee(Statistics(("x",), pa.int64(), 5, 5, None, None)).equals(x.is_null())
 
 
 def test_nan_bounds_say_only_that_there_are_no_nulls():
     nan = pa.scalar(math.nan)
-    assert guarantee(pa.field("x", pa.float64()), 5, 0, nan, nan).equals(x.is_valid())
+    assert guarantee(Statistics(("x",), pa.float64(), 5, 0, nan, nan)).equals(x.is_valid())
 
 
 def test_nan_bounds_with_nulls_say_nothing():
     nan = pa.scalar(math.nan)
-    assert guarantee(pa.field("x", pa.float64()), 5, 1, nan, nan) is None
+    assert guarantee(Statistics(("x",), pa.float64(), 5, 1, nan, nan)) is None
 
 
 def test_a_minimum_above_the_maximum_says_nothing():
-    assert guarantee(pa.field("x", pa.int64()), 5, 1, pa.scalar(3), pa.scalar(1)) is None
+    assert guarantee(Statistics(("x",), pa.int64(), 5, 1, pa.scalar(3), pa.scalar(1))) is None
 
 
 def day(number):
@@ -356,7 +364,7 @@ def test_a_constant_filter_keeps_all_or_nothing():
 
 def test_row_groups_without_statistics_are_kept():
     field = pa.field("x", pa.int64())
-    groups = [[], [(field, 1, 0, pa.scalar(1), pa.scalar(1))], []]
+    groups = [[], [Statistics(("x",), field.type, 1, 0, pa.scalar(1), pa.scalar(1))], []]
     assert matching(x > 5, groups, pa.schema([field])) == [0, 2]
     assert matching(x > 5, [[], []], pa.schema([field])) == [0, 1]
     assert matching(x > 5, [], pa.schema([field])) == []
@@ -364,7 +372,7 @@ def test_row_groups_without_statistics_are_kept():
 
 def test_statistics_of_one_of_two_columns_are_enough():
     schema = pa.schema([("x", pa.int64()), ("y", pa.int64())])
-    groups = [[(schema.field("x"), 1, 0, pa.scalar(i), pa.scalar(i))] for i in range(3)]
+    groups = [[Statistics(("x",), pa.int64(), 1, 0, pa.scalar(i), pa.scalar(i))] for i in range(3)]
     assert matching((x > 1) & (pc.field("y") > 0), groups, schema) == [2]
 
 
@@ -449,7 +457,10 @@ def test_column_names_like_functions_are_fine():
 
 def test_a_thousand_row_groups_are_matched_together(monkeypatch):
     field = pa.field("x", pa.float64())
-    groups = [[(field, 9, 1, pa.scalar(float(i)), pa.scalar(i + 5.0))] for i in range(1000)]
+    groups = [
+        [Statistics(("x",), field.type, 9, 1, pa.scalar(float(i)), pa.scalar(i + 5.0))]
+        for i in range(1000)
+    ]
     datasets = Counted(monkeypatch, "FileSystemDataset")
     assert matching(x == 500, groups, pa.schema([field])) == [495, 496, 497, 498, 499, 500]
     assert datasets.uses == 2  # whether a NaN could match, and all row groups

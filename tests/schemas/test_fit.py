@@ -6,8 +6,9 @@ import strategies
 from hypothesis import given, strategies as st
 
 from fastmosaic.errors import SchemaMismatchError, UnsupportedError
+from fastmosaic.format.file_schema import FileSchema
 from fastmosaic.format.schema import SchemaBlock
-from fastmosaic.schemas.fit import Fit, Fits, stored_schema
+from fastmosaic.schemas.fit import Fit, Fits, plain_schema
 from fastmosaic.schemas.widen import unite
 
 INTEGERS = [pa.int8(), pa.int16(), pa.int32(), pa.int64()]
@@ -93,7 +94,7 @@ def test_types_that_mosaic_lacks_are_cast_too():
 def test_dictionaries_of_views_are_decoded(view):
     indices = pa.array([1, None, 0], pa.uint32())
     array = pa.DictionaryArray.from_arrays(indices, pa.array(["a", "b"], view))
-    stored = stored_schema(pa.schema({"kind": array.type}))
+    stored = plain_schema(pa.schema({"kind": array.type}))
     (fitted,) = Fit(pa.schema({"kind": array.type}), stored, exact=True)(
         pa.record_batch({"kind": array})
     )
@@ -124,14 +125,14 @@ def test_a_batch_that_fits_is_not_touched():
     assert same is batch
 
 
-def test_partitions_and_files_by_their_schema_block():
+def test_partitions_and_files_by_their_columns():
     stored = pa.schema({"z": pa.int8(), "a": pa.int8(), "unused": pa.int8()})
     target = pa.schema({"key": pa.string(), "a": pa.int16(), "new": pa.bool_(), "z": pa.int8()})
     block = SchemaBlock.from_arrow(stored, 100)
     fits = Fits(target, pa.schema({"key": pa.string()}))
-    fit = fits.of_block(block)
-    assert fits.of_block(block) is fit
-    assert [block.name(position) for position in fit.positions] == ["a", "z"]
+    fit = fits.of_file(FileSchema(block))
+    assert fits.of_file(FileSchema(block)) is fit
+    assert [block.name(position) for position in fit.projection.positions] == ["a", "z"]
     assert fit.source == pa.schema({"a": pa.int8(), "z": pa.int8()})
     batch = pa.record_batch({"a": [1, 2], "z": [3, None]}, schema=fit.source)
     (found,) = fit(batch, (pa.scalar("k"),), "file")
@@ -168,24 +169,25 @@ def test_integers_that_a_float_cannot_represent(type, largest, smallest_beyond):
 def test_all_columns_that_cannot_be_stored_are_listed():
     schema = pa.schema({"a": pa.uint64(), "fine": pa.int8(), "b": pa.float16()})
     with pytest.raises(UnsupportedError, match=r"^2 columns cannot be stored:") as caught:
-        stored_schema(schema)
+        plain_schema(schema, annex=False)
     lines = str(caught.value).splitlines()[1:]
     assert [line.split(";")[0] for line in lines] == [
-        "  column 'a': the format has no type for uint64",
-        "  column 'b': the format has no type for halffloat",
+        "  column 'a': without an annex, the format has no type for uint64",
+        "  column 'b': without an annex, the format has no type for halffloat",
     ]
     assert all("cast it to" in line for line in lines)
 
 
 def test_one_column_that_cannot_be_stored():
-    with pytest.raises(UnsupportedError, match=r"^column 'a': the format has no type for uint64; "):
-        stored_schema(pa.schema({"a": pa.uint64()}))
+    union = pa.dense_union([pa.field("x", pa.int8())])
+    with pytest.raises(UnsupportedError, match=r"^column 'a': the format has no type for dense_un"):
+        plain_schema(pa.schema({"a": union}))
 
 
 def test_many_columns_that_cannot_be_stored_are_counted():
     schema = pa.schema({f"c{i}": pa.float16() for i in range(1000)})
     with pytest.raises(UnsupportedError, match=r"^1000 columns cannot be stored:") as caught:
-        stored_schema(schema)
+        plain_schema(schema, annex=False)
     lines = str(caught.value).splitlines()
     assert len(lines) == 12
     assert "column 'c9'" in lines[10]

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from fastmosaic.errors import ColumnNotFoundError, SchemaMismatchError
+from fastmosaic.format.file_schema import FileSchema
 from fastmosaic.format.schema import SchemaBlock
 from fastmosaic.schemas.union import Fixed, Union
 
@@ -12,8 +13,11 @@ NO_PARTITIONS = pa.schema([])
 
 
 def union_of(*schemas, partitions=NO_PARTITIONS):
-    blocks = {SchemaBlock.from_arrow(schema, 100): f"file{i}" for i, schema in enumerate(schemas)}
-    return Union(blocks, partitions)
+    files = {
+        FileSchema(SchemaBlock.from_arrow(schema, 100)): f"file{i}"
+        for i, schema in enumerate(schemas)
+    }
+    return Union(files, partitions)
 
 
 def list_of(type, nullable=True, name="item"):
