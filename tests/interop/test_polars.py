@@ -66,6 +66,13 @@ VALUES = {
     ],
     pa.decimal128(9, 2): [decimal.Decimal(x) for x in ("-9999999.99", "0", "0.10", "1", "7.5")],
     pa.decimal128(38, 2): [decimal.Decimal(x) for x in ("-1e30", "0.01", "1", "9" * 36)],
+    pa.uint8(): [0, 1, 128, 255],
+    pa.uint64(): [0, 1, 2**53 + 1, 2**63, 2**64 - 1],
+    pa.float16(): [-math.inf, -1.5, -0.0, 0.0, 1.0, 65504.0, math.inf, math.nan],
+    pa.time64("us"): [datetime.time(0), datetime.time(1, 2, 3, 4), datetime.time(23, 59, 59)],
+    pa.duration("ms"): [datetime.timedelta(days) for days in (-300, 0, 1, 20)],
+    pa.duration("ns"): [datetime.timedelta(0, -1), datetime.timedelta(0), datetime.timedelta(1, 1)],
+    pa.dictionary(pa.int32(), pa.string()): ["", "Z", "a", "b", "ß"],
 }
 NUMBERS = [
     -(2**63) - 1,
@@ -94,8 +101,18 @@ def tables(draw: st.DrawFn) -> pa.Table:
     for i, kind in enumerate(kinds):
         value = st.one_of(st.sampled_from(VALUES[kind]), st.none())
         values = draw(st.lists(value, min_size=num_rows, max_size=num_rows))
-        columns[f"column {i}"] = pa.array(values, kind)
+        column = pa.array(values, kind)
+        if draw(st.booleans()):
+            missing = draw(st.lists(st.booleans(), min_size=num_rows, max_size=num_rows))
+            column = in_struct(column, missing)
+        columns[f"column {i}"] = column
     return pa.table(columns)
+
+
+def in_struct(column: pa.Array, missing: list[bool]) -> pa.Array:
+    """Return a column as the field of structs, of which some are missing."""
+    mask = pa.array(missing, pa.bool_())
+    return pa.StructArray.from_arrays([column], ["field"], mask=mask)
 
 
 def conditions(table: pa.Table) -> st.SearchStrategy[pl.Expr]:
@@ -104,8 +121,12 @@ def conditions(table: pa.Table) -> st.SearchStrategy[pl.Expr]:
     @st.composite
     def of_one(draw: st.DrawFn) -> pl.Expr:
         name = draw(st.sampled_from(table.column_names))
-        kind = table[name].type
-        column, values = c(name), st.sampled_from(VALUES[kind])
+        kind, column = table[name].type, c(name)
+        if pa.types.is_struct(kind):
+            if draw(st.booleans()):
+                return column.is_null() if draw(st.booleans()) else column.is_not_null()
+            kind, column = kind.field(0).type, column.struct.field("field")
+        values = st.sampled_from(VALUES[kind])
 
         def literal(value: object = None) -> pl.Expr:
             value = draw(values) if value is None else value
@@ -161,24 +182,52 @@ def test_filters_keep_the_rows_that_polars_keeps(data):
     assert_frame_equal(actual, expected, check_exact=True)
 
 
-@pytest.mark.parametrize("kind", VALUES, ids=str)
-def test_each_value_against_each_other(tmp_path, kind):
-    dtype = pl.Schema(pa.schema([("a", kind)]))["a"]
-    table = pa.table({"a": pa.array([None, *VALUES[kind]], kind)})
-    rows = pl.DataFrame(table)
-    frame = fm.scan_polars(written(tmp_path, table, row_group_size=1))
-    others = [pl.lit(value, dtype) for value in VALUES[kind]]
-    if pa.types.is_integer(kind) or pa.types.is_floating(kind):
+DTYPES = {
+    pl.Enum(["z", "b", "", "a"]): ["z", "b", "", "a"],
+    pl.Categorical(): ["z", "b", "", "a"],
+    pl.Categorical(pl.Categories("kinds", physical=pl.UInt8)): ["z", "a"],
+}
+
+
+IN_STRUCTS = [pa.bool_(), pa.float32(), pa.string(), pa.uint64(), pa.duration("ms"), *DTYPES]
+
+
+@pytest.mark.parametrize(
+    ("within", "kind"),
+    [
+        *(("a column", kind) for kind in (*VALUES, *DTYPES)),
+        *(("a struct", kind) for kind in IN_STRUCTS),
+        ("a struct in a struct", pa.int64()),
+    ],
+    ids=str,
+)
+def test_each_value_against_each_other(tmp_path, within, kind):
+    values = (VALUES | DTYPES)[kind]
+    if kind in DTYPES:
+        table = pl.DataFrame({"a": pl.Series([None, *values], dtype=kind)}).to_arrow()
+        others = [pl.lit(value) for value in values]
+    else:
+        table = pa.table({"a": pa.array([None, *values], kind)})
+        others = []
+    dtype = pl.DataFrame(table).schema["a"]
+    others += [pl.lit(value, dtype) for value in values]
+    if pa.types.is_integer(table.schema.types[0]) or pa.types.is_floating(table.schema.types[0]):
         others += map(pl.lit, NUMBERS)
-    predicates = []
+    rows, a = pl.DataFrame(table), c("a")
+    if within != "a column":
+        rows, a = rows.select(pl.when(a.is_not_null()).then(pl.struct("a"))), a.struct.field("a")
+    if within == "a struct in a struct":
+        rows, a = rows.select(s=pl.struct("a", b=1)), c("s").struct.field("a").struct.field("a")
+    frame = fm.scan_polars(written(tmp_path, rows, row_group_size=1))
+    predicates = [a.is_null(), a.is_not_null()]
     for other in others:
         names = ("eq", "ne", "lt", "le", "gt", "ge", "eq_missing", "ne_missing")
-        predicates += [getattr(c("a"), name)(other) for name in names]
-        predicates += [c("a").is_between(others[0], other, closed=how) for how in CLOSED]
-    for value in VALUES[kind]:
+        predicates += [getattr(a, name)(other) for name in names]
+        predicates += [a.is_between(others[0], other, closed=how) for how in CLOSED]
+    for value in values:
         for some in ([value], [value, None]):
-            series = pl.Series("", pa.array(some, kind)).implode()
-            predicates += [c("a").is_in(series, nulls_equal=equal) for equal in (False, True)]
+            series = pl.Series("", some, dtype).implode()
+            predicates += [a.is_in(series, nulls_equal=equal) for equal in (False, True)]
     for predicate in predicates + [~one for one in predicates]:
         actual = frame.filter(predicate).collect()
         assert_frame_equal(actual, rows.filter(predicate), check_exact=True)
@@ -280,6 +329,85 @@ def test_types_are_those_that_polars_makes_of_arrow(tmp_path, collect):
     assert_frame_equal(collect(frame), expected, check_exact=True)
 
 
+DAY = datetime.timedelta(1)
+SERIES = [
+    pl.Series(["b", None, "a"], dtype=pl.Enum(["c", "b", "a"])),
+    pl.Series(["b", None, "a"], dtype=pl.Categorical),
+    pl.Series(["b", None, "a"], dtype=pl.Categorical(pl.Categories("kinds", physical=pl.UInt8))),
+    pl.Series([[1, 2], None, [3, None]], dtype=pl.Array(pl.Int32, 2)),
+    pl.Series([[[1, 2], [3, 4]], None, [None, [5, 6]]], dtype=pl.Array(pl.UInt8, (2, 2))),
+    pl.Series([[{"a": 1}, {"a": 2}], None, [None, {"a": 3}]], dtype=pl.Array(pl.Struct, 2)),
+    pl.Series([{"a": 1, "b": "x"}, None, {"a": None, "b": None}]),
+    pl.Series([{"a": {"b": [1, None]}}, None, {"a": None}]),
+    pl.Series([{"a": "x"}, None, {"a": None}], dtype=pl.Struct({"a": pl.Enum(["y", "x"])})),
+    pl.Series([[{"a": 1}, None], None, []]),
+    pl.Series([["a", "b"], None, []], dtype=pl.List(pl.Categorical)),
+    pl.Series([["a", "b"], None, []], dtype=pl.List(pl.Enum(["b", "a"]))),
+    pl.Series([[DAY], None, []]),
+    pl.Series([datetime.time(1, 2, 3, 4), None, datetime.time(5)]),
+    pl.Series([None, None, None]),
+    pl.Series([[None], None, []], dtype=pl.List(pl.Null)),
+    pl.Series([0, None, 2**64 - 1], dtype=pl.UInt64),
+    pl.Series([0, None, 255], dtype=pl.UInt8),
+    pl.Series([0.1, None, math.inf], dtype=pl.Float16),
+    *(pl.Series([-DAY, None, DAY], dtype=pl.Duration(unit)) for unit in ("ms", "us", "ns")),
+]
+
+
+@pytest.mark.parametrize("series", SERIES, ids=lambda series: str(series.dtype))
+def test_frames_come_back(tmp_path, collect, series):
+    frame = pl.DataFrame({"x": series, "y": [1, 2, 3]})
+    path = tmp_path / "a.mosaic"
+    fm.write_table(frame, path, row_group_size=2)
+    scan = fm.scan_polars(path)
+    assert scan.collect_schema() == frame.schema
+    assert_frame_equal(collect(scan), frame)
+    assert_frame_equal(collect(scan.select("x").tail(1)), frame.select("x").tail(1))
+    assert_frame_equal(pl.from_arrow(fm.read_table(path)), frame)
+    fm.write_table(scan.collect(), tmp_path / "b.mosaic", row_group_size=2)
+    assert (tmp_path / "b.mosaic").read_bytes() == path.read_bytes()
+
+
+@pytest.mark.parametrize("dtype", [pl.Int128, pl.UInt128])
+def test_a_type_that_arrow_lacks_is_an_error(tmp_path, dtype):
+    frame = pl.DataFrame({"x": pl.Series([1], dtype=dtype)})
+    with pytest.raises(fm.UnsupportedError, match=r"the DataFrame has a column.*cast it first"):
+        fm.write_table(frame, tmp_path / "a.mosaic")
+    fm.write_table(frame.cast(pl.Decimal(38, 0)), tmp_path / "a.mosaic")
+    assert fm.scan_polars(tmp_path / "a.mosaic").collect().item() == 1
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "dtype"),
+    [
+        (pl.Enum(["b", "a"]), pl.Enum(["b", "a"]), pl.Enum(["b", "a"])),
+        (pl.Enum(["b", "a"]), pl.Enum(["c", "a"]), pl.String),
+        (pl.Categorical, pl.Categorical, pl.Categorical),
+        (pl.Categorical, pl.String, pl.String),
+        (pl.UInt64, pl.UInt64, pl.UInt64),
+        (pl.Duration("ms"), pl.Duration("us"), pl.Duration("us")),
+        (pl.Struct({"a": pl.UInt8}), pl.Struct({"a": pl.UInt8}), pl.Struct({"a": pl.UInt8})),
+        (
+            pl.Struct({"a": pl.Int8}),
+            pl.Struct({"a": pl.Int16, "b": pl.String}),
+            pl.Struct({"a": pl.Int16, "b": pl.String}),
+        ),
+    ],
+)
+def test_files_of_different_dtypes(tmp_path, collect, one, other, dtype):
+    values = {pl.UInt64: 7, pl.Duration: DAY, pl.Struct: {"a": 1}}
+    value = values.get(dtype.base_type(), "a")
+    for name, each in (("a", one), ("b", other)):
+        fm.write_table(pl.DataFrame({"x": pl.Series([value, None], dtype=each)}), tmp_path / name)
+    scan = fm.scan_polars(tmp_path)
+    assert scan.collect_schema()["x"] == dtype
+    expected = pl.Series([value, None, value, None], dtype=dtype)
+    assert_frame_equal(collect(scan), pl.DataFrame({"x": expected}))
+    assert_frame_equal(
+        collect(scan.filter(c("x").is_null())), pl.DataFrame({"x": expected[[1, 3]]})
+    )
+
+
 @pytest.mark.parametrize("kind", [pa.timestamp("us", "+05:30"), pa.decimal128(5, -2)], ids=str)
 def test_a_type_that_polars_lacks_is_an_error_that_names_the_column(tmp_path, kind):
     path = written(tmp_path, pa.table({"a": [1], "odd": pa.nulls(1, kind)}))
@@ -345,10 +473,54 @@ MIDDLE = {
 }
 
 
-@pytest.mark.parametrize("predicate", MIDDLE.values(), ids=MIDDLE)
-def test_row_groups_that_cannot_match_are_not_read(tmp_path, predicate):
-    path = written(tmp_path, ORDERED, row_group_size=3)
-    expected = pl.DataFrame(ORDERED).filter(predicate)
+LETTERS = list("xzybacnmo")
+KINDS = pl.DataFrame(
+    {
+        "uint64": pl.Series([2**64 - 10 + i for i in range(9)], dtype=pl.UInt64),
+        "uint8": pl.Series(range(200, 209), dtype=pl.UInt8),
+        "float16": pl.Series(range(9), dtype=pl.Float16),
+        "duration": [DAY * i for i in range(9)],
+        "time": [datetime.time(0, 0, 0, i) for i in range(9)],
+        "enum": pl.Series(LETTERS, dtype=pl.Enum(LETTERS)),
+        "category": pl.Series(sorted(LETTERS), dtype=pl.Categorical),
+        "info": [{"x": i, "flag": 2 < i < 6, "more": {"y": f"{i}"}} for i in range(9)],
+        "some": [None] * 3 + [{"x": 1}] * 3 + [{"x": None}] * 3,
+    }
+).with_columns(c("info").struct.with_fields(kind=pl.Series(LETTERS, dtype=pl.Enum(LETTERS))))
+INFO = c("info").struct
+MIDDLE_OF_KINDS = {
+    "uint64": (c("uint64") > 2**64 - 8) & (c("uint64") <= 2**64 - 5),
+    "uint64 in": c("uint64").is_in([2**64 - 6]),
+    "uint8": c("uint8").is_between(203, 205),
+    "float16": c("float16") == 4,
+    "duration": (c("duration") >= DAY * 3) & (c("duration") < DAY * 6),
+    "duration, finer": c("duration") == pl.lit(DAY * 4, pl.Duration("ns")),
+    "time of microseconds": c("time") == datetime.time(0, 0, 0, 5),
+    "enum": c("enum") == "a",
+    "enum in": c("enum").is_in(["b", "c"]),
+    "enum, by position": (c("enum") > "y") & (c("enum") < "n"),
+    "enum, not by position": ~(c("enum") <= "y") & ~(c("enum") >= "n"),
+    "category": c("category") == "n",
+    "category, a range": (c("category") > "c") & (c("category") < "x"),
+    "field": (INFO.field("x") > 2) & (INFO.field("x") < 6),
+    "flag": INFO.field("flag"),
+    "field that is not null": c("some").struct.field("x").is_not_null(),
+    "field of a field": INFO.field("more").struct.field("y") == "4",
+    "enum in a struct": INFO.field("kind").is_between(pl.lit("b"), pl.lit("a")),
+}
+
+
+@pytest.mark.parametrize(
+    ("rows", "predicate"),
+    [
+        *((ORDERED, predicate) for predicate in MIDDLE.values()),
+        *((KINDS, predicate) for predicate in MIDDLE_OF_KINDS.values()),
+    ],
+    ids=[*MIDDLE, *MIDDLE_OF_KINDS],
+)
+def test_row_groups_that_cannot_match_are_not_read(tmp_path, rows, predicate):
+    path = written(tmp_path, rows, row_group_size=3)
+    expected = pl.DataFrame(rows).filter(predicate)
     assert 0 < len(expected) <= 3
     damage(path, row_groups=[0, 2])
     assert_frame_equal(fm.scan_polars(path).filter(predicate).collect(), expected)
