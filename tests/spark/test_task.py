@@ -57,7 +57,7 @@ def path(tmp_path):
 
 def test_tasks_of_a_planned_scan(path):
     planner = ScanPlanner(FileSet(path), TABLE.schema, "t", lambda: (1 << 20, 1))
-    planned = planner.plan(["id"], [], None)
+    planned = planner.plan(TABLE.select(["id"]).schema, [], None)
     splits = pa.RecordBatch.from_pydict({"split": [pickle.dumps(one) for one in planned.splits]})
     rows, modules = run(planned.reader(), [splits])
     assert rows == [{"id": 1}, {"id": 2}, {"id": 3}]
