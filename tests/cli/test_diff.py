@@ -149,7 +149,16 @@ def test_types_that_mosaic_stores_alike_are_the_same(diff):
         }
     )
     assert diff(one, one)[0] == 0
-    status, found = diff(one, one, "--strict", "--json")
+    assert diff(one, one, "--strict")[0] == 0
+    other = pa.table(
+        {
+            "text": pa.array(["x", None]),
+            "kind": pa.array(["a", "a"]),
+            "small": pa.array([1, 255], pa.int16()),
+        }
+    )
+    assert diff(one, other)[0] == 0
+    status, found = diff(one, other, "--strict", "--json")
     assert status == 1
     assert found["schema"]["types"]["text"] == ["large_string", "string"]
     assert found["schema"]["types"]["small"] == ["uint8", "int16"]
@@ -254,7 +263,14 @@ def test_rows_that_differ():
         (pa.timestamp("ms"), pa.timestamp("ns"), pa.timestamp("ns")),
         (pa.timestamp("ms"), pa.timestamp("ms", "UTC"), None),
         (pa.string(), pa.int8(), None),
-        (pa.struct({"a": pa.int8()}), pa.struct({"a": pa.int16()}), None),
+        (pa.struct({"a": pa.int8()}), pa.struct({"a": pa.int16()}), pa.struct({"a": pa.int16()})),
+        (pa.struct({"a": pa.int8()}), pa.struct({"a": pa.string()}), None),
+        (pa.float16(), pa.float16(), pa.float32()),
+        (pa.uint64(), pa.decimal128(20, 0), pa.decimal256(76, 0)),
+        (pa.duration("s"), pa.duration("ns"), pa.duration("ns")),
+        (pa.duration("s"), pa.int64(), None),
+        (pa.time32("s"), pa.time64("ns"), pa.time64("ns")),
+        (pa.dictionary(pa.int8(), pa.string()), pa.large_string(), pa.string()),
     ],
 )
 def test_types_to_compare_as(one, other, type):

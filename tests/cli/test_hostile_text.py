@@ -52,11 +52,14 @@ def folder(tmp_path_factory):
             f"list{TEXT}": [[TEXT], [], None],
             f"map{TEXT}": pa.array([[(TEXT, 1)], [], None], pa.map_(pa.string(), pa.int32())),
             "id": [1, 2, 3],
+            f"struct{TEXT}": [{f"field{TEXT}": TEXT, "in": {f"x{TEXT}": TEXT}}, None, {}],
         }
     ).replace_schema_metadata({f"key{TEXT}": TEXT})
     fm.write_table(table, folder / f"a{LINE}.mosaic", write_statistics=["id", f"name{TEXT}"])
     other = table.set_column(3, "id", pa.array([1, 2, 4])).drop_columns([f"map{TEXT}"])
     other = other.append_column(f"more{TEXT}", pa.array([TEXT] * 3))
+    changed = pa.array([{f"field{TEXT}": "x", f"new{TEXT}": 1}, None, None])
+    other = other.set_column(3, f"struct{TEXT}", changed)
     fm.write_table(other, folder / f"b{LINE}.mosaic")
     damaged = bytearray((folder / f"a{LINE}.mosaic").read_bytes())
     damaged[40] ^= 0xFF
@@ -79,10 +82,24 @@ def other(folder):
 
 
 RUNS = {
-    "schema": [(), ("--json",), ("--summary",), ("--types",), ("--sizes",), ("-c", f"x{TEXT}")],
-    "head": [(), ("--json",), ("-c", f"name{TEXT}"), ("--where", f"\"x{TEXT}\" = '{TEXT}'")],
+    "schema": [
+        (),
+        ("--json",),
+        ("--summary",),
+        ("--types",),
+        ("--sizes",),
+        ("-c", f"x{TEXT}"),
+        ("--stored",),
+    ],
+    "head": [
+        (),
+        ("--json",),
+        ("--stored",),
+        ("-c", f"name{TEXT}"),
+        ("--where", f"\"x{TEXT}\" = '{TEXT}'"),
+    ],
     "cat": [(), ("--json",), ("--no-header",), ("--where", f"x{TEXT} = 1")],
-    "count": [(), ("--json",), ("--where", TEXT)],
+    "count": [(), ("--json",), ("--where", TEXT), ("--where", f'"struct{TEXT}" = 1')],
     "stats": [(), ("--json",), ("-c", f"name{TEXT}")],
     "diff": [(), ("--json",), ("--schema",)],
     "meta": [(), ("--json",)],

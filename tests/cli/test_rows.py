@@ -20,7 +20,7 @@ from terminal import on_terminal, peak_memory
 
 import fastmosaic as fm
 from fastmosaic.cli import main
-from fastmosaic.cli.output.values import json_values, texts
+from fastmosaic.convert.values import json_values, texts
 
 COMMAND = [sys.executable, "-m", "fastmosaic"]
 NOON = datetime.datetime(2024, 1, 31, 12)

@@ -158,7 +158,7 @@ def test_footer(run, file):
     sections = [line.split() for line in lines[lines.index("") + 2 :]]
     assert [one[2:4] for one in sections] == [
         ["1", "checksums"],
-        ["2", "attached"],
+        ["2", "schema"],
         ["3", "writer"],
         ["4", "blocks"],
     ]

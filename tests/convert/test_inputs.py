@@ -331,23 +331,24 @@ def test_files_are_listed_once(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("target", ["out.mosaic", "out.parquet", "directory"])
-def test_a_batch_is_converted_once(tmp_path, monkeypatch, target):
+def test_a_column_is_converted_once(tmp_path, monkeypatch, target):
     (tmp_path / "day=1").mkdir()
     table = pa.table(
         {"s": pa.array(["a", "b"]).dictionary_encode(), "u": pa.array([1, 2], "uint8")}
     )
     pq.write_table(table, tmp_path / "day=1" / "a.parquet")
-    batches = []
-    convert = Fit._convert
+    columns = []
+    cast = Fit._cast
 
-    def counted(self, batch, *arguments):
-        batches.append(batch)
-        return convert(self, batch, *arguments)
+    def counted(self, array, field, file):
+        columns.append(field.name)
+        return cast(self, array, field, file)
 
-    monkeypatch.setattr(Fit, "_convert", counted)
+    monkeypatch.setattr(Fit, "_cast", counted)
     words = ["convert", f"{tmp_path}/*/a.parquet", str(tmp_path / target), "--type", "u=int64"]
     assert main([*words, "--partition-by", "s"] if target == "directory" else words) == 0
-    assert len(batches) == 1
+    # The writer needs the dictionary of `s`, so it converts this column itself.
+    assert columns == (["u"] if target == "out.parquet" else ["u", "s"])
     read = pq.read_table if target == "out.parquet" else fm.read_table
     expected = {"s": ["a", "b"], "u": [1, 2], "day": [1, 1]}
     found = read(str(tmp_path / target))
@@ -380,3 +381,61 @@ def test_leading_zeros_are_reported_by_the_command(tmp_path, capsys):
     assert main([*words, "--overwrite", "--type", "zip=string"]) == 0
     assert capsys.readouterr().err == ""
     assert fm.read_table(tmp_path / "a.mosaic")["zip"].to_pylist() == ["00123"]
+
+
+NESTED = pa.table(
+    {
+        "id": range(1000),
+        "info": [{"name": f"n{i}", "text": "x" * 100, "at": {"zip": i}} for i in range(1000)],
+        "items": [[{"x": i, "y": "a"}] for i in range(1000)],
+        "took": pa.array(range(1000), pa.duration("ms")),
+        "half": pa.array([i / 2 for i in range(1000)], pa.float16()),
+        "kind": pa.array(["abc"[i % 3] for i in range(1000)]).dictionary_encode(),
+    }
+)
+
+
+@pytest.mark.parametrize("name", ["t.mosaic", "t.parquet", "t.feather", "t.arrows"])
+def test_fields_of_structs(tmp_path, name):
+    WRITERS[name](NESTED, tmp_path / name)
+    source = open_input([str(tmp_path / name)])
+    assert source.select(["info.*,id"]) == ["info.name", "info.text", "info.at.zip", "id"]
+    assert source.schema_of(["info.at.zip", "items.x"]) == pa.schema(
+        {
+            "info": pa.struct({"at": pa.struct({"zip": pa.int64()})}),
+            "items": pa.list_(pa.struct({"x": pa.int64()})),
+        }
+    )
+    condition = "info.at.zip = 7 or took > interval '998 milliseconds' and kind = 'a' and half > 1"
+    assert rows_of(source, ["info.name", "items.y"], condition) == [
+        {"info": {"name": name}, "items": [{"y": "a"}]} for name in ("n7", "n999")
+    ]
+    with pytest.raises(ColumnNotFoundError, match=r"no column named 'info.nam'"):
+        source.batches(["info.nam"])
+    assert rows_of(source, ["info"], "id = 1") == NESTED.select(["info"]).slice(1, 1).to_pylist()
+
+
+def test_only_the_fields_of_parquet_are_read(tmp_path, monkeypatch):
+    pq.write_table(NESTED, tmp_path / "t.parquet")
+    asked = []
+    iter_batches = pq.ParquetFile.iter_batches
+
+    def recorded(self, size, groups, columns, **options):
+        asked.append(columns)
+        return iter_batches(self, size, groups, columns, **options)
+
+    monkeypatch.setattr(pq.ParquetFile, "iter_batches", recorded)
+    source = open_input([str(tmp_path / "t.parquet")])
+    found = list(source.batches(["info.at.zip", "items.x"]))
+    assert found[0].to_pylist()[5] == {"info": {"at": {"zip": 5}}, "items": [{"x": 5}]}
+    list(source.batches())
+    list(source.batches(["id", "info"]))
+    assert asked == [["info.at", "items"], None, ["id", "info"]]
+
+
+def test_stored_columns(tmp_path):
+    fm.write_table(NESTED, tmp_path / "t.mosaic")
+    source = open_input([str(tmp_path / "t.mosaic")], stored=True)
+    assert "info.__null__" in source.names()
+    assert source.schema.field("took").type == pa.int64()
+    assert source.count("took >= 998") == 2

@@ -188,3 +188,34 @@ def test_dates_in_json_are_dates():
 def test_timestamps_in_json(texts, type):
     content = "\n".join(json.dumps({"x": text, "filler": "-" * 40}) for text in texts)
     assert schema_of(content, "json").field("x").type == type
+
+
+def test_dates_inside_of_objects_are_dates():
+    rows = [
+        {"s": {"day": "2024-01-31", "text": "2024-01-31"}, "l": [{"at": "2024-01-31 12:00:00.5"}]}
+    ]
+    rows += [{"s": None, "l": []}] * 20
+    rows += [{"s": {"text": "x", "late": ["2024-01-31", None]}, "l": [None, {"at": None}]}]
+    content = "\n".join(map(json.dumps, rows))
+    schema = schema_of(content, "json")
+    late = pa.list_(pa.date32())
+    struct = pa.struct({"day": pa.date32(), "text": pa.string(), "late": late})
+    assert schema.field("s").type == struct
+    assert schema.field("l").type == pa.list_(pa.struct({"at": pa.timestamp("ms")}))
+
+
+def test_types_of_fields_are_given(monkeypatch):
+    monkeypatch.setattr(text, "BLOCK_BYTES", 1000)
+    content = json.dumps({"s": {"x": 1, "day": "2024-01-31"}, "took": 5, "half": 0.5})
+    given = {"s.x": pa.int8(), "s.day": pa.string(), "took": pa.duration("s"), "half": pa.float16()}
+    schema = schema_of(content, "json", **given)
+    assert schema == pa.schema(
+        {
+            "s": pa.struct({"x": pa.int8(), "day": pa.string()}),
+            "took": pa.duration("s"),
+            "half": pa.float16(),
+        }
+    )
+    found = read(content, "json", schema)  # as types that Arrow reads, which are cast later
+    assert found.to_pylist() == [{"s": {"x": 1, "day": "2024-01-31"}, "took": 5, "half": 0.5}]
+    assert read("half\n0.5", "csv", pa.schema({"half": pa.float16()}))["half"].to_pylist() == [0.5]
