@@ -252,7 +252,9 @@ class MosaicFile:
         if self._closed:
             raise ValueError("the file is closed")
         with located(file=self._source.name):
-            return Query.of(self._columns, columns, filters, attached=self._attached)
+            # Most files have none, and looking for it takes microseconds.
+            attached = self._attached if self._metadata.has_user_schema else None
+            return Query.of(self._columns, columns, filters, attached=attached)
 
     @cached_property
     def _attached(self) -> Attached | None:

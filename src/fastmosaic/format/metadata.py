@@ -158,18 +158,21 @@ class FileMetaData:
         return None if self.annex is None else self.annex.writer
 
     @property
+    def has_user_schema(self) -> bool:
+        """Whether the annex says anything about the schema."""
+        annex = self.annex
+        return annex is not None and (annex.attached is not None or annex.common is not None)
+
+    @property
     def user_schema(self) -> UserSchema | None:
         """What the annex says about the schema; None if it says nothing."""
-        message, common = None, None
-        if self.annex is not None:
-            message, common = self.annex.attached, self.annex.common
-        if message is None and common is None:
+        if self.annex is None or not self.has_user_schema:
             if self.footer.restores_types:
                 raise CorruptFileError(
                     "the footer says that the annex restores types, but it does not", part="annex"
                 )
             return None
-        return UserSchema(message, common, self.footer.restores_types)
+        return UserSchema(self.annex.attached, self.annex.common, self.footer.restores_types)
 
     @cached_property
     def attached(self) -> Attached | None:
