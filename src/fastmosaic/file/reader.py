@@ -94,7 +94,8 @@ class MosaicFile:
     @property
     def schema(self) -> pa.Schema:
         """The Arrow schema, with the columns in the order in which they were written."""
-        return self._metadata.schema if self._logical else self._columns.to_arrow()
+        with located(file=self._source.name):
+            return self._metadata.schema if self._logical else self._columns.to_arrow()
 
     @property
     def metadata(self) -> FileMetaData:
@@ -152,11 +153,12 @@ class MosaicFile:
             return row_bytes * sum(map(self._metadata.rows_of, groups))
 
         memory = Memory(self._memory_limit, expected=expected if filters is None else lambda: 0)
-        if query.expression is None:
-            request = self._request(query, use_threads)
-            return query.finish(self._scanner.read(request, groups, memory))
-        request = self._request(query, use_threads, partial(query.accepts, memory=memory))
-        return query.finish_each(self._scanner.batches(request, groups, 1), memory)
+        with located(file=self._source.name):
+            if query.expression is None:
+                request = self._request(query, use_threads)
+                return query.finish(self._scanner.read(request, groups, memory), memory)
+            request = self._request(query, use_threads, partial(query.accepts, memory=memory))
+            return query.finish_each(self._scanner.batches(request, groups, 1), memory)
 
     def read_row_group(
         self, i: int, columns: Sequence[str] | None = None, *, use_threads: bool = True
@@ -206,7 +208,8 @@ class MosaicFile:
         request = self._request(query, use_threads)
         for rows in self._scanner.batches(request, groups, batch_size):
             for part in portions(rows, query.result, batch_size):
-                batch = query.finish_batch(part)
+                with located(file=self._source.name):
+                    batch = query.finish_batch(part)
                 for start in range(0, batch.num_rows, batch_size):
                     yield batch.slice(start, batch_size)
 

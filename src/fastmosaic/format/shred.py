@@ -349,10 +349,11 @@ class Shredder:
 
     def _find_shapes(self) -> None:
         shapes = [None if is_simple(field.type) else shape_of(field) for field in self._plain]
+        names = set(self._plain.names)
         fields: dict[str, pa.Field] = {}
         for shape, field in zip(shapes, self._plain, strict=True):
             for one in [field] if shape is None else shape.fields:
-                if one.name in fields:
+                if one.name in fields or (one.name != field.name and one.name in names):
                     raise ValueError(
                         f"duplicate column name {one.name!r}: names must be unique, also those of "
                         "the columns that store the fields of structs"

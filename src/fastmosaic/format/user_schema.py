@@ -154,6 +154,12 @@ def is_restored(arrow: pa.DataType) -> bool:
     return is_shredded(plain) or plain != arrow or stored_type(plain) != arrow
 
 
+def _has_extension(arrow: pa.DataType) -> bool:
+    return isinstance(arrow, pa.BaseExtensionType) or any(
+        _has_extension(field.type) for field in _inside(arrow)
+    )
+
+
 def _inside(arrow: pa.DataType) -> list[pa.Field]:
     if arrow_types.is_map(arrow):
         return [arrow.key_field, arrow.item_field]
@@ -258,11 +264,17 @@ class Attached:
             if not self.common or field.name in self._plain or field.type not in self.common:
                 return field
             type: pa.DataType | None = self.common[field.type]
-        else:
+        elif self.restores or _has_extension(given.type):
             type = user_type(given.type, field.type)
+        else:
+            type = None
         metadata = None if given is None else given.metadata
         if type is None:
             return pa.field(field.name, field.type, field.nullable, metadata)
+        if arrow_types.is_null(type) and not field.nullable:
+            raise CorruptFileError(
+                "it has type null, but is declared not null", part="annex", column=field.name
+            )
         if self.dictionaries is not None:
             type = map_dictionaries(type, self.dictionaries.fitted, (field.name,))
         return pa.field(field.name, type, field.nullable, metadata)
