@@ -23,9 +23,11 @@ from .tokens import Tokens
 MAX_PART = 1 << 18  # a part that decompresses to more stays compressed
 MAX_BUCKETS = 5000
 MAGIC = b"MOSX"
-INDEX_SUMS, BLOCK_SUMS = 1, 4  # sections of the annex
+INDEX_SUMS, TYPES, BLOCK_SUMS, DICTIONARIES, COMMON = 1, 2, 4, 6, 7  # sections of the annex
+COMPUTED = (INDEX_SUMS, BLOCK_SUMS, DICTIONARIES)
+HAS_TYPES = 2  # a flag of the footer
 
-Section = tuple[int, Tokens | None]  # None: checksums that `assemble` computes
+Section = tuple[int, Tokens | None]  # None: checksums and sizes that `assemble` computes
 
 
 @dataclass
@@ -105,6 +107,7 @@ class File:
     groups: list[Group]
     annex: list[Section] | None = None
     padding: bytes = b""  # after the last bucket
+    dictionaries: File | None = None  # before the annex
     num_buckets: int | None = None  # another one than the schema block has
     num_groups: int | None = None
     moved: tuple[int, int] = (0, 0)  # what is wrong with the offsets of index and schema block
@@ -119,7 +122,7 @@ class File:
             for block in group.blocks:
                 found += [block.tokens] if block.slots is None else filter(None, block.slots)
         found += [section for _, section in self.annex or () if section is not None]
-        return found
+        return found if self.dictionaries is None else found + self.dictionaries.parts()
 
 
 def _compressor(checksum: bool, content_size: bool):
@@ -213,7 +216,7 @@ def _block(number: int, stored: bytes, raw: int, types: list, rows: int, compres
     physical = reference.flatten_types(types)
     try:
         if raw == 0:
-            child_rows, pages = reference.split_paged(stored, len(physical), len(types))
+            child_rows, pages = _split_paged(stored, len(physical), len(types))
             counts = [rows] * len(types) + child_rows
             slots = [
                 tokens.parsed(one, tokens.page, arrow, count) if one else None
@@ -230,6 +233,27 @@ def _block(number: int, stored: bytes, raw: int, types: list, rows: int, compres
     return Block(number, made, frame=frame)
 
 
+def _split_paged(
+    stored: bytes, num_columns: int, num_primary: int
+) -> tuple[list[int], list[bytes]]:
+    """Do what `reference.split_paged` does, but decompress only small pages."""
+    stream = BytesIO(stored)
+    num_children = num_columns - num_primary
+    if num_children:
+        reference.require(reference.take(stream, 2) == struct.pack("<H", num_children), "children")
+    counts = struct.unpack(f"<{num_children}I", reference.take(stream, 4 * num_children))
+    sizes = struct.unpack(f"<{num_columns}I", reference.take(stream, 4 * num_columns))
+    slots = [reference.take(stream, size) for size in sizes]
+    reference.require(not stream.read(1), "bytes after the slots")
+    pages = []
+    for slot in slots:
+        declared, at = reference.get_uv(slot, 0) if slot else (0, 0)
+        content = decompressed(slot[at:]) if slot else b""
+        reference.require(len(content) == declared, "size of a page")
+        pages.append(content)
+    return list(counts), pages
+
+
 def _parse_annex(file: File, data: bytes, end: int) -> None:
     if data[end - 4 : end] != MAGIC:
         return
@@ -239,9 +263,11 @@ def _parse_annex(file: File, data: bytes, end: int) -> None:
     try:
         while kind := stream.read(1):
             body = reference.read_sized(stream)
-            is_computed = kind[0] in (INDEX_SUMS, BLOCK_SUMS)
-            sections.append((kind[0], None if is_computed else [("raw", body)]))
-    except ValueError:
+            sections.append((kind[0], None if kind[0] in COMPUTED else [("raw", body)]))
+            if kind[0] == DICTIONARIES:
+                length, start = reference.get_uv(body, 0)[0], max(0, end - size)
+                file.dictionaries = parse(data[max(0, start - length) : start])
+    except tokens.BROKEN:
         return
     file.annex = sections
 
@@ -269,13 +295,15 @@ def assemble(file: File) -> bytes:
         sums.append(crc32c(crcs))
     index += tokens.encode(file.tail)
     out += file.padding
+    inner = b"" if file.dictionaries is None else assemble(file.dictionaries)
+    out += inner
     body, size = file.frame.pack(tokens.encode(file.schema), file.compression)
     schema = (size & 0xFFFFFFFF).to_bytes(4) + body
     if file.annex is not None:
         # The checksums of the footer need the length of the annex, and have themselves a fixed one.
-        length = len(_annex(file, schema, sums, b"", b""))
+        length = len(_annex(file, schema, sums, b"", b"", len(inner)))
         footer = _footer(file, len(out) + length, len(schema))
-        out += _annex(file, schema, sums, bytes(index), footer)
+        out += _annex(file, schema, sums, bytes(index), footer, len(inner))
     footer = _footer(file, len(out), len(schema))
     return bytes(out) + schema + bytes(index) + footer
 
@@ -298,13 +326,17 @@ def _footer(file: File, schema_at: int, schema_size: int) -> bytes:
     )
 
 
-def _annex(file: File, schema: bytes, sums: list[int], index: bytes, footer: bytes) -> bytes:
+def _annex(
+    file: File, schema: bytes, sums: list[int], index: bytes, footer: bytes, inner: int
+) -> bytes:
     out = b""
     for kind, section in file.annex or ():
         if section is not None:
             body = tokens.encode(section)
         elif kind == INDEX_SUMS:
             body = struct.pack("<II", crc32c(index), crc32c(footer[:-4]))
+        elif kind == DICTIONARIES:
+            body = reference.uv(inner)
         else:
             body = struct.pack(f"<{1 + len(sums)}I", crc32c(schema), *sums)
         out += bytes([kind]) + reference.sized(body)

@@ -5,14 +5,17 @@ All choices come from a `random.Random`, so that a seed repeats a mutation.
 
 from __future__ import annotations
 
+import contextlib
 import pickle
 from collections.abc import Callable
 from functools import lru_cache
 from random import Random
 from typing import Any
 
+import annex_reference
 import pyarrow as pa
 import reference
+import user_types
 
 from . import model, tokens
 from .model import Block, File, Frame
@@ -235,7 +238,8 @@ def file(data: bytes, donor: bytes, rng: Random) -> bytes:
         if rng.random() < 0.55:
             change(rng.choice(parts.parts()), rng, rng.choice(parts.parts()))
         else:
-            rng.choice(FILE_CHANGES)(parts, rng, donor)
+            is_inner = parts.dictionaries is not None and rng.random() < 0.2
+            rng.choice(FILE_CHANGES)(parts.dictionaries if is_inner else parts, rng, donor)
     made = model.assemble(parts)
     return plain(made, rng) if rng.random() < 0.03 else made
 
@@ -395,6 +399,143 @@ def _footer(file: File, rng: Random, _: bytes) -> None:
             file.version, file.flags = 0x81, file.flags | 0x100
 
 
+def _types(file: File, rng: Random, donor: bytes) -> None:
+    """Change the types that the annex restores, or restore some."""
+    if file.annex is None:
+        file.annex = []
+    file.flags |= 1 | model.HAS_TYPES
+    stored = _stored_schema(file)
+    listed = next((part for kind, part in file.annex if kind == model.TYPES and part), None)
+    if listed is None or rng.random() < 0.3:
+        given = plausible(stored, rng)
+    else:
+        try:
+            given = pa.ipc.read_schema(pa.py_buffer(tokens.encode(listed)))
+        except (*tokens.BROKEN, OSError):
+            given = plausible(stored, rng)
+    if rng.random() < 0.7 and len(given):
+        place = rng.randrange(len(given))
+        with contextlib.suppress(*tokens.BROKEN):  # a type that Arrow does not have
+            changed = changed_field(given.field(place), rng)
+            given = given.remove(place) if changed is None else given.set(place, changed)
+    kind = model.TYPES
+    if rng.random() < 0.1:
+        kind = model.COMMON
+        given = pa.schema([pa.field("", rng.choice(RESTORED_TYPES)) for _ in range(2)])
+    with contextlib.suppress(*tokens.BROKEN):
+        message = given.serialize().to_pybytes()
+        file.annex = [one for one in file.annex if one[0] != kind]
+        file.annex.append((kind, [("raw", message)]))
+
+
+def _stored_schema(file: File) -> pa.Schema:
+    try:
+        fields = reference.decode_schema(tokens.encode(file.schema)).fields
+        return pa.schema(list(map(reference.without_block, fields)))
+    except tokens.BROKEN:
+        return pa.schema([("a", pa.int32())])
+
+
+def plausible(stored: pa.Schema, rng: Random) -> pa.Schema:
+    """Return types that may fit stored columns: structs by their names, others by their types."""
+    columns: dict[str, list[pa.Field]] = {}
+    for field in stored:
+        owner, dot, name = field.name.partition(".")
+        if dot and owner and name:
+            columns.setdefault(owner, []).append(field.with_name(name))
+        elif rng.random() < 0.5:
+            fitting = [one for one in RESTORED_TYPES if _is_stored_as(one, field.type)]
+            columns[field.name] = [field.with_type(rng.choice(fitting or [field.type]))]
+    made = []
+    for name, fields in columns.items():
+        if len(fields) == 1 and fields[0].name == name:
+            made.append(fields[0])
+            continue
+        leaves = [one for one in fields if not one.name.startswith("__")]
+        in_lists = all(pa.types.is_list(one.type) for one in fields)
+        if in_lists:
+            leaves = [one.with_type(one.type.value_type) for one in leaves]
+        arrow = pa.struct(leaves)
+        made.append(pa.field(name, pa.list_(arrow) if in_lists else arrow, rng.random() < 0.8))
+    return pa.schema(made)
+
+
+def _is_stored_as(arrow: pa.DataType, stored: pa.DataType) -> bool:
+    return not annex_reference.is_split(arrow) and annex_reference.stored_type(arrow) == stored
+
+
+def changed_field(field: pa.Field, rng: Random) -> pa.Field | None:
+    """Return a field with another name, type, or one that is nullable; None to leave it out."""
+    arrow = field.type
+    match rng.randrange(9):
+        case 0:
+            return field.with_nullable(not field.nullable)
+        case 1:
+            return field.with_name(rng.choice(["a", "__null__", "x", field.name + ".x", ""]))
+        case 2:
+            return None
+        case 3:
+            return field.with_type(rng.choice(RESTORED_TYPES))
+        case 4:
+            wrap = rng.choice([pa.list_, pa.large_list, lambda one: pa.list_(one, 2), _struct])
+            return field.with_type(wrap(arrow))
+        case 5 if pa.types.is_list(arrow):
+            return field.with_type(pa.list_(arrow.value_field, rng.choice([0, 1, 2, 2**31 - 1])))
+        case 6 if not pa.types.is_nested(arrow):
+            index = rng.choice([pa.int8(), pa.uint8(), pa.int32()])
+            return field.with_type(pa.dictionary(index, arrow))
+    if pa.types.is_struct(arrow) and len(arrow):
+        fields = list(arrow)
+        at = rng.randrange(len(fields))
+        inner = changed_field(fields[at], rng)
+        fields[at : at + 1] = [] if inner is None else [inner, *rng.choice([[], [], [inner]])]
+        return field.with_type(pa.struct(fields))
+    if pa.types.is_list(arrow):
+        inner = changed_field(arrow.value_field, rng)
+        return field if inner is None else field.with_type(pa.list_(inner))
+    if pa.types.is_map(arrow):
+        inner = changed_field(arrow.item_field, rng)
+        return field if inner is None else field.with_type(pa.map_(arrow.key_field, inner))
+    return field.with_type(rng.choice(RESTORED_TYPES))
+
+
+def _struct(arrow: pa.DataType) -> pa.DataType:
+    return pa.struct([("x", arrow)])
+
+
+def _dictionaries(file: File, rng: Random, donor: bytes) -> None:
+    """Change where the dictionaries are, or what they are."""
+    match rng.randrange(5):
+        case 0:
+            file.dictionaries = None
+        case 1:
+            size: Tokens = [("uv", rng.choice(NUMBERS))]
+            file.annex = [one for one in file.annex or () if one[0] != model.DICTIONARIES]
+            file.annex.append((model.DICTIONARIES, size))
+        case 2:
+            other = _parsed(donor)
+            file.dictionaries = other if other is None or len(donor) < 3000 else None
+        case 3:
+            other = _parsed(donor)
+            if other is not None and other.dictionaries is not None:
+                file.dictionaries = other.dictionaries
+        case 4 if file.dictionaries is not None:
+            file.dictionaries.schema = _renamed(file.dictionaries.schema, names_of(file), rng)
+    if file.dictionaries is not None and file.annex is not None:
+        kinds = [kind for kind, _ in file.annex]
+        if model.DICTIONARIES not in kinds:
+            file.annex.append((model.DICTIONARIES, None))
+
+
+def _renamed(schema: Tokens, names: list[str], rng: Random) -> Tokens:
+    """Return a schema block with another name of a column."""
+    places = [i for i, (kind, _) in enumerate(schema) if kind == "str"]
+    made = list(schema)
+    if places:
+        made[rng.choice(places)] = ("str", rng.choice(names).encode())
+    return made
+
+
 def _annex(file: File, rng: Random, _: bytes) -> None:
     if file.annex is None:
         file.annex = rng.choice([[], [(1, None)], [(4, None)], [(1, None), (4, None)]])
@@ -409,8 +550,9 @@ def _annex(file: File, rng: Random, _: bytes) -> None:
         case 3:
             file.annex.append((rng.choice([3, 5, 7, 255]), [("raw", rng.choice(TEXTS))]))
         case 4:
-            file.annex = [one for one in file.annex if one[0] != 2]
-            file.annex.append((2, [("raw", attached(rng, names_of(file)))]))
+            message = attached(rng, names_of(file))
+            file.annex = [one for one in file.annex if one[0] != model.TYPES]
+            file.annex.append((model.TYPES, [("raw", message)]))
         case 5:
             if file.annex:
                 del file.annex[rng.randrange(len(file.annex))]
@@ -441,6 +583,7 @@ ATTACHED_TYPES = [
     *(pa.string_view(), pa.large_list(pa.int32()), pa.time64("ns"), pa.duration("s")),
     *(pa.timestamp("s", "UTC"), pa.run_end_encoded(pa.int32(), pa.int8()), pa.float16()),
 ]
+RESTORED_TYPES = [*user_types.LEAVES, *ATTACHED_TYPES]
 
 
 def attached(rng: Random, names: list[str]) -> bytes:
@@ -448,7 +591,7 @@ def attached(rng: Random, names: list[str]) -> bytes:
     fields = []
     for name in rng.sample(names, min(len(names), rng.randrange(3))):
         metadata = rng.choice([None, {"a": "b"}, {"ARROW:extension:name": "x"}, {b"\xff": b"\0"}])
-        arrow = rng.choice(ATTACHED_TYPES)
+        arrow = rng.choice(RESTORED_TYPES)
         nullable = arrow == pa.null() or rng.random() < 0.7
         fields.append(pa.field(name, arrow, nullable, metadata))
     message = pa.schema(fields, rng.choice([None, {"pandas": "{}"}, {"k": "v" * 100}])).serialize()
@@ -487,7 +630,8 @@ def _other_parts(file: File, rng: Random, donor: bytes) -> None:
         case 0:
             file.schema = other.schema
         case 1:
-            file.annex, file.flags = other.annex, file.flags | other.flags & 1
+            file.annex, file.flags = other.annex, file.flags | other.flags & 3
+            file.dictionaries = other.dictionaries
         case 2:
             file.groups += other.groups[:3]
         case 3:
@@ -512,6 +656,7 @@ def _plain_frame(file: File, rng: Random, _: bytes) -> None:
 FILE_CHANGES: list[Callable[[File, Random, bytes], None]] = [
     *(_rows, _rows, _child_rows, _groups, _blocks, _places, _slots, _frames, _frames, _footer),
     *(_annex, _annex, _schema_types, _schema_types, _layout, _other_parts, _padding, _plain_frame),
+    *(_types, _types, _dictionaries),
 ]
 
 
@@ -543,6 +688,12 @@ def annex(data: bytes, donor: bytes, rng: Random) -> bytes:
     """The sections of an annex, without its end."""
     if rng.random() < 0.3:
         return b"\x02" + reference.sized(attached(rng, ["a", "b"]))
+    if rng.random() < 0.3:
+        fields = plausible(pa.schema([("a", pa.int16()), ("b.x", pa.string())]), rng)
+        with contextlib.suppress(*tokens.BROKEN):
+            given = filter(None, [changed_field(field, rng) for field in fields])
+            made = pa.schema(list(given)).serialize().to_pybytes()
+            return rng.choice([b"\x02", b"\x07"]) + reference.sized(made)
     return plain(data, rng) if rng.random() < 0.8 else spliced(data, donor, rng)
 
 

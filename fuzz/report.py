@@ -125,8 +125,10 @@ def _lines(directory: Path, seen: dict[str, bytes]) -> dict[str, tuple[int, int]
     lines say more.
     """
     places = directory / "state" / "places.bin"
+    if not places.exists():
+        return {}
     program = build.symbolizer()
-    if not places.exists() or program is None:
+    if program is None:
         return {}
     found = {}
     for name, addresses in pickle.loads(places.read_bytes()).items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 from collections.abc import Iterator
@@ -25,6 +26,7 @@ VECTOR_TYPES = {
     "string": pa.string(),
     "binary": pa.binary(),
 }
+WITH_STATISTICS = ("id", "number", "text", "nanos", "a", "info", "took", "big")
 MAX_START = 2500  # bytes of a file to start from
 
 
@@ -59,19 +61,23 @@ def _files() -> Iterator[bytes]:
         pa.table({"a": pa.array([1, 2], pa.int32()), "j": pa.array(["{}", "1"], pa.json_())})
     )
     tables.append(tables[0].slice(0, 5).replace_schema_metadata({"pandas": "{}"}))
+    tables.append(pa.Table.from_batches([small_files.TYPED]))
+    tables.append(tables[-1].select(["info", "kind", "map"]))
+    tables.append(pa.table({f"c{i:02}": pa.array(["a"], pa.string_view()) for i in range(18)}))
     hidden = "\x1b[31m\x9bb\u202e"  # what a terminal must not see
     tables.append(pa.table({f"a{hidden}": [hidden, "b", hidden, hidden], "c": [1, 1, 2, 3]}))
     for table in tables:
-        names = [f.name for f in table.schema if f.name in ("id", "number", "text", "nanos", "a")]
+        names = [name for name in table.schema.names if name in WITH_STATISTICS]
         for options in (
             {"write_statistics": names},
             {"compression": "none", "row_group_size": 3},
             {"page_size_threshold": 0, "num_buckets": 2, "array_layout": "block"},
             {"num_buckets": 1, "annex": False},
         ):
-            sink = io.BytesIO()
-            fm.write_table(table, sink, **options)
-            yield sink.getvalue()
+            with contextlib.suppress(fm.UnsupportedError):  # types that need an annex
+                sink = io.BytesIO()
+                fm.write_table(table, sink, **options)
+                yield sink.getvalue()
 
 
 def _blocks() -> Iterator[bytes]:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import strategies
+import user_types
 
 NAMES = [
     *("a", "b", "ab", "é", "è", "漢", "漢語", "😀", " ", "\t", "\\", "%", "\x7f", "\x80", "\uffff"),
@@ -34,6 +35,14 @@ def table(rng: Random, max_rows: int = 300) -> pa.Table:
         columns.append(strategies.chunked(array, cuts))
     metadata = rng.choice([None, None, {"pandas": "{}", "b": "\udcff".encode(errors="replace")}])
     return pa.table(columns, schema=pa.schema(fields, metadata))
+
+
+def user_table(rng: Random, max_rows: int = 40) -> pa.Table:
+    """Return a table of types that only the annex restores, nested in each other."""
+    names = rng.sample(NAMES, rng.choice([1, 1, 2, 3, 20]))
+    pool = rng.choice([user_types.LEAVES, user_types.NESTED, user_types.NESTED])
+    arrows = [rng.choice(pool) for _ in names]
+    return user_types.user_table(names, arrows, rng.choice([0, 1, 2, 9, max_rows]), rng)
 
 
 CHOICES: dict[str, list[Any]] = {
