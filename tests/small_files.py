@@ -30,6 +30,28 @@ NESTED = pa.record_batch(
 MANY_NAMES = pa.record_batch(
     {f"{letter}pressure": pa.array([1, 2], pa.int8()) for letter in "eacbd"}
 )
+INFO = pa.struct([("name", pa.large_string()), pa.field("n", pa.uint8(), nullable=False)])
+KIND = pa.dictionary(pa.int8(), pa.string(), ordered=True)
+TYPED = pa.record_batch(
+    {
+        "big": pa.array([2**64 - 1, None, 0, 7], pa.uint64()),
+        "fixed": pa.array([[1, 2], None, [None, 4], [5, 6]], pa.list_(pa.float16(), 2)),
+        "info": pa.array([{"name": "é", "n": 1}, None, {"name": None, "n": 255}, None], INFO),
+        "items": pa.array([[{"name": "a", "n": 2}, None], None, [], [None]], pa.list_(INFO)),
+        "kind": pa.DictionaryArray.from_arrays(
+            pa.array([2, 0, None, 2], pa.int8()), pa.array(["z", "unused", "a"]), ordered=True
+        ),
+        "kinds": pa.array([["b"], None, ["a", "b"], []], pa.list_(KIND)),
+        "map": pa.array(
+            [[("k", {"name": "v", "n": 0})], [], None, [("l", None)]], pa.map_("string", INFO)
+        ),
+        "none": pa.nulls(4),
+        "span": pa.array(
+            [(1, -2, 3), None, (0, 0, 0), (-1, 0, 2**60)], pa.month_day_nano_interval()
+        ),
+        "took": pa.array([1, -1, None, 2**40], pa.duration("us")),
+    }
+)  # types that only the annex restores
 STATISTICS = {"row_group_max_size": 1, "stats_columns": ["color", "number", "nanos", "all null"]}
 
 

@@ -45,7 +45,9 @@ def reads(monkeypatch):
 
     class Recording(original):
         def read(self, request, groups, memory):
-            found.extend((column, group) for column in request.projection.schema.names for group in groups)
+            found.extend(
+                (column, group) for column in request.projection.schema.names for group in groups
+            )
             return super().read(request, groups, memory)
 
     monkeypatch.setattr(one_file, "Scanner", Recording)

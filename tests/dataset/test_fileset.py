@@ -67,7 +67,9 @@ def scanned(monkeypatch):
         def read(self, request, groups, memory):
             name = os.path.basename(self._name)
             reads.extend(
-                (name, column, group) for column in request.projection.schema.names for group in groups
+                (name, column, group)
+                for column in request.projection.schema.names
+                for group in groups
             )
             return super().read(request, groups, memory)
 

@@ -53,6 +53,8 @@ def verify_agrees(path):
     try:
         file = fm.MosaicFile(path)
         next(file.iter_batches(1), None)
+    except fm.MemoryLimitError:
+        pass  # a row may be large, and nevertheless valid
     except fm.MosaicError:
         assert not report.ok
     return 0

@@ -1,15 +1,22 @@
 """The annex: its bytes, what it restores, what it costs, and damaged or hostile ones."""
 
+import hashlib
+import io
 import struct
 import uuid
 import zlib
 from dataclasses import replace
 
+import annex_reference
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+import reference
 from files import their_reader, written
+from small_files import NESTED, SCALARS
+from strategies import FLAT_TYPES, NESTED_TYPES
+from user_types import LEAVES
 
 import fastmosaic as fm
 from fastmosaic.format import user_schema as attached
@@ -169,8 +176,7 @@ def test_only_fields_with_metadata_are_in_the_section():
     ]
     message = attached.encode(pa.schema(fields, {"m": "n"}))
     kept = pa.ipc.read_schema(pa.py_buffer(message))
-    expected = pa.schema([pa.field("noted", pa.string(), metadata={"k": "v"})], {"m": "n"})
-    assert kept.equals(expected, check_metadata=True)
+    assert kept.equals(pa.schema(fields[1:], {"m": "n"}), check_metadata=True)
     assert attached.encode(pa.schema(fields[:1])) is None
 
 
@@ -317,6 +323,155 @@ def test_the_reference_reads_a_file_with_all_of_it(own):
             actual = reader.read_all()
         assert actual.select(["own"]).to_pydict() == {"own": [1, None, 3]}
         assert actual.select(["uuid"]).to_pydict() == {"uuid": IDS}
+
+
+# ---- types
+
+
+NOTED = pa.schema(
+    [
+        pa.field("a", pa.int64(), metadata={"k": "v"}),
+        pa.field("b", pa.list_(pa.field("item", pa.int8(), metadata={"x": "y"}))),
+    ],
+    {"m": "n"},
+)
+STORED_AS_OTHERS = {
+    "large": pa.array(["a"], pa.large_string()),
+    "dictionary": pa.array(["a"]).dictionary_encode(),
+    "unsigned": pa.array([1], pa.uint8()),
+    "fixed": pa.array([[1]], pa.list_(pa.int8(), 1)),
+    "null": pa.nulls(1),
+}
+ALL_SCALARS = pa.Table.from_batches([SCALARS])
+# Digests of what was written before the annex restored types.
+UNCHANGED = {
+    "scalars": (ALL_SCALARS, {}, "fea26292ccb44ecf973917920747767c"),
+    "statistics": (
+        ALL_SCALARS,
+        {"row_group_size": 5, "write_statistics": ["number"]},
+        "2d505bceb277599e87b59a8df5df4289",
+    ),
+    "nested": (
+        pa.Table.from_batches([NESTED]),
+        {"num_buckets": 2},
+        "9ca86714eb173c2d3e9c6f2bf8a0fed7",
+    ),
+    "blocks": (
+        pa.Table.from_batches([NESTED]),
+        {"array_layout": "block"},
+        "1cd7d68387de123d2a3ac4ebf0e462d0",
+    ),
+    "no rows": (
+        pa.table({"a": pa.array([], pa.string())}),
+        {},
+        "c5f8120760e5aade6ebc7b5d82993f7c",
+    ),
+    "no columns": (pa.table({}), {}, "736295c25b1924701d447fb85e7ce3d4"),
+    "wide": (
+        pa.table({f"c{i:04}": pa.array([i], pa.int32()) for i in range(300)}),
+        {},
+        "e1c3f4cc529b98281919ea902960a726",
+    ),
+    "schema metadata": (
+        ALL_SCALARS.replace_schema_metadata({"pandas": "{}"}),
+        {},
+        "545ba2edd2a87163fe277c78c18ccac8",
+    ),
+    "field metadata": (
+        pa.table([[1, 2], [[1], None]], schema=NOTED),
+        {},
+        "ec837d4e95b96047087c21117cf4973b",
+    ),
+    "extension": (
+        pa.table({"j": pa.array(["{}", None], pa.json_()), "id": [1, 2]}),
+        {},
+        "3e79e1c710914ea3d523ab4848b9bd1f",
+    ),
+    "list of extension": (
+        pa.table({"j": pa.ListArray.from_arrays([0, 2], pa.array(["{}", None], pa.json_()))}),
+        {},
+        "8b2e1a9f6ca56272035607f17d197ce1",
+    ),
+    "no annex": (
+        pa.table(STORED_AS_OTHERS),
+        {"annex": False},
+        "c9f37c6cd090762cff50ebc349aa01ce",
+    ),
+}
+
+
+@pytest.mark.parametrize(("table", "options", "digest"), UNCHANGED.values(), ids=UNCHANGED)
+def test_files_without_other_types_are_as_they_always_were(monkeypatch, table, options, digest):
+    monkeypatch.setattr("fastmosaic.file.writer.__version__", "0.1.0")
+    data = written(table, compression="none", **options)
+    assert hashlib.sha256(data).hexdigest()[:32] == digest
+    assert not fm.read_metadata(data).footer.restores_types
+
+
+STRUCT = pa.struct([("x", pa.int8())])
+PLAIN_TYPES = [*FLAT_TYPES, *NESTED_TYPES, pa.json_(), pa.bool8(), pa.list_(pa.json_())]
+
+
+def flags_of(arrow: pa.DataType, **options) -> int:
+    sink = io.BytesIO()
+    fm.MosaicWriter(sink, pa.schema([("a", arrow)]), **options).close()
+    return int.from_bytes(sink.getvalue()[-6:-4])
+
+
+def test_the_flag_is_set_if_types_are_restored():
+    for arrow in LEAVES:
+        storage = arrow.storage_type if isinstance(arrow, pa.BaseExtensionType) else arrow
+        assert flags_of(arrow) == (1 if storage in FLAT_TYPES else 3), arrow
+    for arrow in (STRUCT, pa.list_(STRUCT), pa.list_(pa.uint8()), pa.map_(pa.int8(), pa.null())):
+        assert flags_of(arrow) == 3, arrow
+    for arrow in PLAIN_TYPES:
+        assert flags_of(arrow) == 1, arrow
+        assert flags_of(arrow, annex=False) == 0
+    assert flags_of(pa.large_string(), annex=False) == 0
+
+
+def message_of(data: bytes) -> pa.Schema:
+    """The message in section 2."""
+    return pa.ipc.read_schema(pa.py_buffer(annex_reference.read_annex(data).sections[2]))
+
+
+def test_only_columns_that_need_it_are_listed():
+    fields = [
+        pa.field("a", pa.int64()),
+        pa.field("b", pa.uint8()),
+        pa.field("c", pa.list_(pa.string())),
+        pa.field("d", STRUCT, nullable=False),
+        pa.field("e", pa.string(), metadata={"k": "v"}),
+        pa.field("f", pa.list_(pa.large_string())),
+        pa.field("g", pa.json_()),
+        pa.field("h", pa.timestamp("us", "UTC")),
+    ]
+    message = message_of(written(pa.schema(fields).empty_table()))
+    listed = [field for field in fields if field.name in "bdefg"]
+    assert message.equals(pa.schema(listed), check_metadata=True)
+    for plain in (pa.schema([fields[0], fields[2], fields[7]]), pa.schema([])):
+        sections = annex_reference.read_annex(written(plain.empty_table())).sections
+        assert sections.keys() == {1, 3, 4}
+
+
+def test_sections_of_types_and_dictionaries_are_as_specified():
+    column = pa.DictionaryArray.from_arrays(pa.array([1, 0], pa.int8()), pa.array(["b", "a"]))
+    data = written(pa.table({"a": column, "b": [column[:1].to_pylist(), None]}))
+    annex = annex_reference.read_annex(data)
+    assert annex.sections.keys() == {1, 2, 3, 4, 6}
+    size, _ = reference.get_uv(annex.sections[6], 0)
+    inner = data[annex.start - size : annex.start]
+    assert fm.read_table(inner).to_pydict() == {"a": [["b", "a"]]}
+    assert fm.read_table(data, logical=False).to_pydict() == {"a": ["a", "b"], "b": [["a"], None]}
+
+
+def test_a_reader_that_does_not_know_the_flag_shows_stored_columns():
+    table = pa.table(
+        {"s": pa.array([{"x": 1}, None], STRUCT), "d": pa.array([1, 2], pa.duration("s"))}
+    )
+    with their_reader(written(table)) as reader:
+        stored = reader.read_all()
+    assert stored.to_pydict() == {"s.__null__": [False, True], "s.x": [1, None], "d": [1, 2]}
 
 
 # ---- what it costs

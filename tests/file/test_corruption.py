@@ -15,14 +15,18 @@ import pyarrow as pa
 import pytest
 import reference
 import zstandard
+from files import written
 from hypothesis import given, strategies as st
 from reference import uv
-from small_files import FILES, SCALARS
+from small_files import FILES, SCALARS, TYPED
 from strategies import types
+from user_types import column_cells, dictionary_cells
 
 import fastmosaic as fm
 
 REFUSED = (fm.CorruptFileError, fm.UnsupportedError)
+
+TYPED_TABLE = pa.Table.from_batches([TYPED])
 
 every_layout = pytest.mark.parametrize("data", FILES.values(), ids=FILES)
 
@@ -122,6 +126,50 @@ def test_with_checksums_a_changed_byte_never_gives_other_values(page_size_thresh
     (schema_offset,) = struct.unpack(">Q", data[-24:-16])
     for position in range(schema_offset):
         assert read_or_refuse(changed(data, position, 0x10)) in (None, table)
+
+
+TYPED_FILES = {
+    "types": written(TYPED_TABLE, num_buckets=2, compression="none", checksum=False),
+    "types_paged": written(TYPED_TABLE, page_size_threshold=1, write_statistics=["info", "took"]),
+}
+every_typed_file = pytest.mark.parametrize("data", TYPED_FILES.values(), ids=TYPED_FILES)
+
+
+def restored(data: bytes) -> list | None:
+    """The rows of a file with restored types, and its dictionaries; None if it is refused."""
+    try:
+        table = fm.read_table(data, use_threads=False)
+    except REFUSED:
+        return None
+    table.validate(full=True)
+    cells = [column_cells(column) for column in table.columns]
+    return [table.schema, cells, dictionary_cells(table)]
+
+
+@every_typed_file
+@pytest.mark.parametrize("step", [3, pytest.param(1, marks=pytest.mark.exhaustive)])
+def test_a_changed_byte_of_restored_types_is_refused_or_read(data, step):
+    whole = restored(data)
+    start = sum(fm.read_metadata(data).dictionaries)
+    for position, mask in zip(range(0, len(data), step), cycle(MASKS), strict=False):
+        found = restored(changed(data, position, mask))
+        # What lies behind buckets and dictionaries has checksums, also without compression.
+        in_buckets = position < start
+        has_checksums = data is TYPED_FILES["types_paged"]
+        assert found is None or found == whole or (in_buckets and not has_checksums)
+
+
+@every_typed_file
+def test_every_truncation_of_restored_types_is_refused(data):
+    for length in range(0, len(data), 5):
+        assert restored(data[:length]) is None
+
+
+@every_typed_file
+def test_a_missing_byte_of_restored_types_is_refused_or_read(data):
+    whole = restored(data)
+    for position in range(0, len(data), 5):
+        assert restored(data[:position] + data[position + 1 :]) in (None, whole)
 
 
 # Files made by hand ------------------------------------------------------------------------

@@ -7,7 +7,8 @@ import struct
 import pyarrow as pa
 import pytest
 import reference
-from small_files import FILES as VERSION_1, MANY_NAMES, NESTED, SCALARS
+from forged_annex import forged
+from small_files import FILES as VERSION_1, MANY_NAMES, NESTED, SCALARS, TYPED
 
 import fastmosaic as fm
 
@@ -39,6 +40,8 @@ FILES = {
         SCALARS, row_group_size=7, num_buckets=1, write_statistics=["number", "color"]
     ),
     "metadata": written(NOTED),
+    "types": written(TYPED, num_buckets=2, write_statistics=["info", "took", "big"]),
+    "types without compression": written(TYPED, compression="none", row_group_size=2),
     "no compression": written(SCALARS, compression="none", num_buckets=3),
     "no rows": written(pa.table({"a": pa.array([], pa.int8())})),
     "no columns": written(pa.table({})),
@@ -200,6 +203,36 @@ def test_elements_that_no_list_contains_are_reported():
     (problem,) = fm.verify(fewer).problems
     assert problem.message == "1 elements are stored that no list contains"
     assert problem.column == "a"
+
+
+def test_restored_types_are_checked():
+    data = written(TYPED, row_group_size=2, num_buckets=3)
+    assert "types: the values of 10 columns fit the types in the annex" in fm.verify(data).checked
+    assert not any(text.startswith("types") for text in fm.verify(data, deep=False).checked)
+    assert not any(text.startswith("types") for text in fm.verify(written(SCALARS)).checked)
+
+
+def test_damage_of_dictionaries_is_reported_there():
+    data = written(TYPED)
+    offset, size = fm.read_metadata(data).dictionaries
+    (problem,) = fm.verify(flipped(data, offset + 12)).problems
+    assert str(problem).startswith(f"dictionaries, row group 0, bucket 0, offset {offset}: zstd: ")
+    for deep in (True, False):
+        problems = fm.verify(flipped(data, offset + size - 40), deep=deep).problems
+        assert problems[0].part == "dictionaries, annex"
+        assert all(offset <= problem.offset < offset + size for problem in problems)
+
+
+def test_lists_of_a_fixed_size_that_are_null_are_verified_in_little_memory():
+    # As embeddings that most rows lack; restored together they would take 6 GB.
+    rows = pa.nulls(1_000_000, pa.list_(pa.float32()))
+    some = pa.array([[1.0] * 1536], pa.list_(pa.float32()))
+    stored = pa.table({"a": pa.concat_arrays([some, rows])})
+    data = forged(stored, pa.schema([("a", pa.list_(pa.float32(), 1536))]))
+    report = fm.verify(data)
+    assert report.problems == ()
+    batch = next(fm.MosaicFile(data).iter_batches(1000))
+    assert batch.column(0).to_pylist()[:2] == [[1.0] * 1536, None]
 
 
 def test_a_file_of_version_1_says_what_could_not_be_verified():
