@@ -316,11 +316,14 @@ def half(bits: int) -> int:
     bits %= 1 << 32
     exponent, fraction = bits >> 23 & 0xFF, bits & 0x7FFFFF
     if exponent == 0xFF:  # infinities, and NaN with its payload
+        require(fraction % (1 << 13) == 0, "a NaN of more than 16 bits")
         number = (bits >> 31) << 15 | 0x7C00 | fraction >> 13
     else:
-        (number,) = struct.unpack(
-            "<H", struct.pack("<e", *struct.unpack("<f", struct.pack("<I", bits)))
-        )
+        (value,) = struct.unpack("<f", struct.pack("<I", bits))
+        require(abs(value) < 65520, "a float of more than 16 bits")
+        packed = struct.pack("<e", value)
+        require(struct.unpack("<e", packed) == (value,), "a float of more than 16 bits")
+        (number,) = struct.unpack("<H", packed)
     return number - (1 << 16) if number >= 1 << 15 else number
 
 
@@ -342,9 +345,11 @@ class Annex(NamedTuple):
 
 def read_annex(data: bytes) -> Annex | None:
     """Return the sections by kind."""
+    require(len(data) >= FOOTER.size, "not a Mosaic file")
     _, end, _, _, _, _, flags, _ = FOOTER.unpack(data[-FOOTER.size :])
     if not flags & HAS_ANNEX:
         return None
+    require(12 <= end <= len(data), "no annex")
     crc, size, magic = struct.unpack("<II4s", data[end - 12 : end])
     require(magic == b"MOSX" and 12 <= size <= end, "not an annex")
     body = data[end - size : end - 12]
@@ -404,12 +409,27 @@ def decode_table(data: bytes) -> Table:
     return Table(pa.schema(fields, message.metadata), made, dictionaries)
 
 
+def is_changed(arrow: pa.DataType) -> bool:
+    """Return whether values are stored as values of another kind, such as times as numbers."""
+    arrow = bare(arrow)
+    inner = [bare(arrow.field(i).type) for i in range(arrow.num_fields)]
+    return (
+        is_split(arrow)
+        or types.is_duration(arrow)
+        or types.is_time64(arrow)
+        or types.is_uint64(arrow)
+        or types.is_interval(arrow)
+        or (types.is_decimal(arrow) and stored_type(arrow) == pa.binary())
+        or any(map(is_changed, inner))
+    )
+
+
 def common_types(message: bytes | None) -> dict[pa.DataType, pa.DataType]:
     """Return the types of columns that are not listed, by the types in which they are stored."""
     if message is None:
         return {}
     given = pa.ipc.read_schema(pa.py_buffer(message)).types
-    require(not any(map(is_split, given)), "structs in the common types")
+    require(not any(map(is_changed, given)), "common types whose values are stored as others")
     found = {stored_type(one): one for one in given}
     require(len(found) == len(given), "several types for one stored type")
     return found
@@ -470,7 +490,10 @@ def read_dictionaries(data: bytes, annex: Annex) -> dict[Path, Cells]:
     stream = BytesIO(annex.sections[DICTIONARIES])
     size = read_uv(stream)
     require(not stream.read() and size <= annex.start, "size of the dictionaries")
-    inner = decode_table(data[annex.start - size : annex.start])
+    file = data[annex.start - size : annex.start]
+    own = read_annex(file)
+    require(own is None or DICTIONARIES not in own.sections, "dictionaries in dictionaries")
+    inner = decode_table(file)
     return {
         tuple(name.split(SEPARATOR)): values_of(column)
         for name, column in zip(inner.schema.names, inner.columns, strict=True)
@@ -482,4 +505,5 @@ def values_of(column: Cells) -> Cells:
     require(all(isinstance(row, list) for row in column), "a dictionary without lists")
     values = [value for row in column for value in row]
     require(None not in values, "null in a dictionary")
+    require(len(set(map(repr, values))) == len(values), "a value twice in a dictionary")
     return values

@@ -2,10 +2,12 @@
 
 import hashlib
 import io
+import re
 import struct
 import uuid
 import zlib
 from dataclasses import replace
+from pathlib import Path
 
 import annex_reference
 import pandas as pd
@@ -463,6 +465,19 @@ def test_sections_of_types_and_dictionaries_are_as_specified():
     inner = data[annex.start - size : annex.start]
     assert fm.read_table(inner).to_pydict() == {"a": [["b", "a"]]}
     assert fm.read_table(data, logical=False).to_pydict() == {"a": ["a", "b"], "b": [["a"], None]}
+
+
+def test_the_stored_columns_of_the_documentation():
+    page = (Path(__file__).parents[2] / "docs" / "format.md").read_text()
+    (dump,) = re.findall(r"<!-- bytes: types -->\n```\n(.*?)```", page, re.DOTALL)
+    body = bytes.fromhex(
+        "".join(re.findall(r"^[0-9a-f]{4}  ((?:[0-9a-f]{2} )+) ", dump, re.MULTILINE))
+    )
+    required = pa.struct([pa.field("x", pa.int8(), nullable=False)])
+    schema = pa.schema([("s", required), ("d", pa.duration("s"))])
+    data = written(schema.empty_table(), compression="none", num_buckets=1)
+    assert reference.open_file(data).body == body
+    assert annex_reference.decode_table(data).schema == schema
 
 
 def test_a_reader_that_does_not_know_the_flag_shows_stored_columns():

@@ -5,6 +5,7 @@ import json
 from decimal import Decimal
 from pathlib import Path
 
+import annex_reference
 import pyarrow as pa
 import pytest
 import reference
@@ -316,3 +317,88 @@ def test_same_array_ignores_what_nulls_hide():
     offsets, mask = pa.array([0, 1, 2], pa.int32()), pa.array([False, True])
     hidden = pa.ListArray.from_arrays(offsets, pa.array([1, 9]), mask=mask)
     assert reference.same_array(hidden, pa.array([[1], None], pa.list_(pa.int64())))
+
+
+# --- Types of the annex ----------------------------------------------------------------------
+
+POINT = pa.struct([pa.field("x", pa.int8(), nullable=False), ("y", pa.duration("s"))])
+
+
+@pytest.mark.parametrize(
+    ("field", "stored"),
+    [
+        (pa.field("a", pa.uint64()), {"a": "decimal128(20, 0)"}),
+        (
+            pa.field("s", POINT),
+            {"s.__null__": "bool not null", "s.x": "int8", "s.y": "int64"},
+        ),
+        (pa.field("s", POINT, nullable=False), {"s.x": "int8 not null", "s.y": "int64"}),
+        (pa.field("s", pa.struct([]), nullable=False), {"s.__null__": "bool not null"}),
+        (
+            pa.field("l", pa.list_(pa.field("e", POINT))),
+            {
+                "l.__struct_null__": "list<e: bool not null>",
+                "l.x": "list<e: int8>",
+                "l.y": "list<e: int64>",
+            },
+        ),
+        (
+            pa.field("m", pa.map_(pa.string(), pa.field("value", POINT, nullable=False))),
+            {
+                "m.key": "list<item: string not null>",
+                "m.value.x": "list<item: int8 not null>",
+                "m.value.y": "list<item: int64>",
+            },
+        ),
+        (
+            pa.field("s", pa.struct([("l", pa.list_(POINT))]), nullable=False),
+            {
+                "s.l.__struct_null__": "list<item: bool not null>",
+                "s.l.x": "list<item: int8>",
+                "s.l.y": "list<item: int64>",
+            },
+        ),
+    ],
+    ids=["scalar", "struct", "required", "empty", "list", "map", "list in struct"],
+)
+def test_stored_columns(field, stored):
+    found = annex_reference.stored_fields(field, field.name)
+    shown = {one.name: f"{one.type}{'' if one.nullable else ' not null'}" for one in found}
+    assert shown == stored
+
+
+@pytest.mark.parametrize(
+    ("array", "cells"),
+    [
+        (pa.array([1.5, None], pa.float16()), [0x3E00, None]),
+        (pa.array([{"x": 1, "y": None}, None], POINT)[1:], [None]),
+        (pa.array([[1], None, [2, 3]], pa.list_view(pa.int8()))[2:], [[2, 3]]),
+        (pa.array([[1, 2], [3, 4]], pa.list_(pa.int8(), 2))[1:], [[3, 4]]),
+        (pa.array([[("a", 1)], None], pa.map_(pa.string(), pa.int8())), [[(b"a", 1)], None]),
+        (pa.array(["b", "a", None]).dictionary_encode(), [b"b", b"a", None]),
+        (pa.array([(1, 2, 3)], pa.month_day_nano_interval()), [(1, 2, 3)]),
+        (pa.array([Decimal("1.2")], pa.decimal256(50, 1)), [12]),
+    ],
+    ids=["half", "struct", "view", "fixed", "map", "dictionary", "interval", "decimal"],
+)
+def test_cells(array, cells):
+    assert annex_reference.cells(array) == cells
+
+
+def test_runs_in_a_slice():
+    runs = pa.RunEndEncodedArray.from_arrays(pa.array([2, 5], pa.int16()), pa.array(["a", "b"]))
+    assert annex_reference.cells(runs.slice(1, 3)) == [b"a", b"b", b"b"]
+
+
+@pytest.mark.parametrize("bits", [0, 0x8000, 0x3C00, 0x7C00, 0xFC00, 0x7C01, 0x7FFF, 1, 0x03FF])
+def test_16_bits_of_a_float(bits):
+    wide = pa.array([bits], pa.uint16()).view(pa.float16()).cast(pa.float32())
+    (number,) = wide.view(pa.int32()).to_pylist()
+    assert annex_reference.half(number) % (1 << 16) == bits
+
+
+@pytest.mark.parametrize("value", [2**-25, 1 + 2**-11, 65520.0])
+def test_a_float_of_more_bits_is_an_error(value):
+    (number,) = pa.array([value], pa.float32()).view(pa.int32()).to_pylist()
+    with pytest.raises(ValueError, match="16 bits"):
+        annex_reference.half(number)
