@@ -42,7 +42,10 @@ class Theirs:
 
     def read(self, data: bytes) -> pa.Table:
         answer = self._ask(("read", data))
-        return pa.ipc.open_stream(answer["table"]).read_all()
+        try:
+            return pa.ipc.open_stream(answer["table"]).read_all()
+        except pa.ArrowInvalid as error:  # e.g. nullable keys of maps, which Arrow refuses
+            raise Refused(str(error)) from error
 
     def write(self, table: pa.Table, options: dict[str, Any]) -> bytes:
         return self._ask(("write", _stream(table), json.dumps(options)))["file"]
