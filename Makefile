@@ -3,7 +3,7 @@
 PYTHON ?=
 VENV := .venv
 BIN := $(VENV)/bin
-SOURCES := pyproject.toml $(wildcard src/fastmosaic/format/*.pyx src/fastmosaic/format/*.pxd)
+SOURCES := pyproject.toml $(wildcard src/fastmosaic/format/*.pyx src/fastmosaic/format/*.pxd vendor/zstd/*.c)
 
 .PHONY: demo test test-all test-lowest test-pythons wheel docs lint format bench bench-files bench-datasets bench-spark bench-size fuzz clean
 

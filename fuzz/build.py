@@ -121,7 +121,15 @@ def _build_kernel(kernel: Path, sources: list[Path]) -> None:
         *("--module-name", f"fastmosaic.format.{name}", "-o", str(code), str(kernel)),
     )
     include = sysconfig.get_path("include")
-    _run(clang(), *FLAGS, f"-I{include}", "-o", str(target), str(code))
+    _run(
+        clang(),
+        *FLAGS,
+        f"-I{include}",
+        f"-I{ROOT / 'vendor' / 'zstd'}",
+        "-o",
+        str(target),
+        str(code),
+    )
 
 
 def _is_older(target: Path, sources: list[Path]) -> bool:

@@ -20,7 +20,7 @@ rm -rf "$env" build/lib* build/temp* build/bdist*
 "$python" -m venv "$env"
 "$env/bin/pip" install --quiet --upgrade pip
 "$env/bin/pip" install --quiet --group test "$@" --editable ".[duckdb,pandas,polars,s3]"
-"$env/bin/pip" list | grep -iE '^(argcomplete|duckdb|numpy|pandas|polars|pyarrow|rich|s3fs|sqlglot|zstandard) '
+"$env/bin/pip" list | grep -iE '^(argcomplete|duckdb|numpy|pandas|polars|pyarrow|rich|s3fs|sqlglot) '
 
 say "run tests with $("$env/bin/python" --version) (5 to 10 minutes)"
 # The tests write Feather files, with functions that pyarrow 24 and 25 call deprecated.

@@ -7,7 +7,7 @@ import pytest
 
 import fastmosaic as fm
 from fastmosaic.file import opening
-from fastmosaic.format import bucket, wire
+from fastmosaic.format import bucket
 
 NUM_COLUMNS = 1000
 
@@ -154,11 +154,3 @@ def test_a_wide_bucket_is_read_once_and_shared(monkeypatch):
     assert fm.read_table(Recorder()).equals(table)
     assert len(reads) == 2  # the tail, and the rest
     assert sum(length for _, length in reads) == len(data)
-
-
-def test_contexts_are_kept(monkeypatch):
-    wire.decompress(wire.compress(b"x" * 100, 1, True), 100)
-    made = Counter(monkeypatch, wire.zstandard, "ZstdDecompressor")
-    for _ in range(5):
-        wire.decompress(wire.compress(b"x" * 100, 1, True), 100)
-    assert made.count == 0

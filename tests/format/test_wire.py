@@ -144,7 +144,7 @@ def test_every_truncation_of_a_block_is_corrupt():
 def test_bytes_after_a_block_are_corrupt():
     block = compress(CONTENT, 1, checksum=False)
     for extra in (b"\0", block):
-        with pytest.raises(CorruptFileError, match=r"zstd: .*unused"):
+        with pytest.raises(CorruptFileError, match="zstd: Src size is incorrect"):
             decompress(block + extra, len(CONTENT))
 
 
@@ -160,7 +160,7 @@ def test_a_frame_need_not_say_its_size():
     assert decompress(block, len(CONTENT)) == CONTENT
     with pytest.raises(CorruptFileError, match=f"contains {len(CONTENT)} bytes, but 769 are"):
         decompress(block, len(CONTENT) + 1)
-    with pytest.raises(CorruptFileError, match=r"zstd: .*full frame"):
+    with pytest.raises(CorruptFileError, match="zstd: Destination buffer is too small"):
         decompress(block, len(CONTENT) - 1)
 
 

@@ -13,7 +13,6 @@ from itertools import pairwise
 from typing import Final, Unpack
 
 import pyarrow as pa
-import zstandard
 
 from ..errors import CorruptFileError, MosaicError, Place, describe_place, printable
 from ..format import bucket as buckets
@@ -23,7 +22,7 @@ from ..format.index import Bucket, Statistic
 from ..format.metadata import FileMetaData
 from ..format.nested import BucketColumns
 from ..format.user_schema import Attached
-from ..format.wire import Compression, Cursor
+from ..format.wire import Compression, Cursor, has_checksum
 from ..memory import Memory
 
 _MAX_FRAME_HEADER: Final = 18  # bytes, by zstd
@@ -66,8 +65,8 @@ class Frames:
     def add(self, frame: memoryview | bytes) -> None:
         self.count += 1
         try:
-            self.checked += zstandard.get_frame_parameters(frame).has_checksum
-        except zstandard.ZstdError:
+            self.checked += has_checksum(frame)
+        except CorruptFileError:
             self.checked += 1  # decoding will report the damage
 
 

@@ -7,6 +7,7 @@ _encode       Encode Arrow arrays as the pages of a bucket, column by column, wi
 _hash         Hashes of Arrow values, without the GIL: the same in every process and on every machine
 _index        Walk over the row group index, without the GIL
 _schema       Loops over the bytes of a schema block: column names, type descriptors, column order
+_zstd         zstd frames: the vendored library for the kernels, and for Python
 annex         The annex: optional sections that version 1 of the format has no place for
 array_block   Kudu's array data block: a column of arrays in one block of bytes
 bucket        The columns of a bucket, encoded in one of two layouts

@@ -9,16 +9,14 @@ All bytes of a file are read by `Cursor` or by a kernel, and both check bounds.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
 from enum import IntEnum
 from typing import Any, Final
 
 import pyarrow as pa
-import zstandard
 
 from ..errors import CorruptFileError, UnsupportedError
-from . import _crc
+from . import _crc, _zstd
 
 crc32c: Final = _crc.crc32c
 
@@ -110,40 +108,23 @@ class Cursor:
             raise CorruptFileError(f"text at offset {start} is not UTF-8") from error
 
 
-# A zstd context is expensive to create and not thread-safe: each thread keeps its own.
-_contexts = threading.local()
-
-
-def _compressor(level: int, checksum: bool) -> zstandard.ZstdCompressor:
-    compressors = _contexts.__dict__.setdefault("compressors", {})
-    compressor = compressors.get((level, checksum))
-    if compressor is None:
-        compressor = compressors[level, checksum] = zstandard.ZstdCompressor(
-            level=level, write_checksum=checksum, write_content_size=True
-        )
-    return compressor
-
-
-def _decompressor() -> zstandard.ZstdDecompressor:
-    decompressor = _contexts.__dict__.get("decompressor")
-    if decompressor is None:
-        decompressor = _contexts.decompressor = zstandard.ZstdDecompressor()
-    return decompressor
-
-
 def compress(data: bytes | memoryview, level: int, checksum: bool) -> bytes:
     """Compress `data` to one zstd frame with its content size in the header."""
     _check_block(len(data))
-    return _compressor(level, checksum).compress(data)
+    return _zstd.compress(data, level, checksum)
 
 
-def compress_each(blocks: Sequence[memoryview], level: int, checksum: bool) -> Sequence[Any]:
-    """Compress each block, none of them empty, to a zstd frame, in one call without the GIL."""
-    if not blocks:
-        return []
-    _check_block(max(map(len, blocks)))
-    compressed: Any = _compressor(level, checksum).multi_compress_to_buffer(list(blocks))
-    return list(compressed)
+def compress_each(blocks: Sequence[memoryview], level: int, checksum: bool) -> list[bytes]:
+    """Compress each block to a zstd frame."""
+    return [compress(block, level, checksum) for block in blocks]
+
+
+def has_checksum(frame: bytes | memoryview) -> bool:
+    """Return whether a zstd frame has a checksum; raise `CorruptFileError` if it is none."""
+    try:
+        return _zstd.frame_header(memoryview(frame).cast("B"))[1]
+    except _zstd.ZstdError as error:
+        raise CorruptFileError(f"zstd: {error}") from error
 
 
 def _check_block(size: int) -> None:
@@ -158,19 +139,14 @@ def decompress(data: bytes | memoryview, size: int) -> bytes:
     """Decompress the zstd frame `data` to `size` bytes."""
     _check_declared(len(data), size)
     try:
-        declared = zstandard.frame_content_size(data)
+        declared, _ = _zstd.frame_header(data)
         if declared not in (-1, size):  # -1: the frame does not say
             raise CorruptFileError(
                 f"a zstd frame contains {declared} bytes, but {size} are declared"
             )
-        result = _decompressor().decompress(data, max_output_size=size, allow_extra_data=False)
-    except zstandard.ZstdError as error:
+        return _zstd.decompress(data, size)
+    except _zstd.ZstdError as error:
         raise CorruptFileError(f"zstd: {error}") from error
-    if len(result) != size:
-        raise CorruptFileError(
-            f"a zstd frame contains {len(result)} bytes, but {size} are declared"
-        )
-    return result
 
 
 def is_suspicious(frame: int, size: int) -> bool:
@@ -181,9 +157,8 @@ def is_suspicious(frame: int, size: int) -> bool:
 def decompress_front(data: bytes | memoryview) -> bytes:
     """Decompress the first bytes of a zstd frame, half as many as make it suspicious."""
     try:
-        with _decompressor().stream_reader(data) as reader:
-            return reader.read(SUSPICIOUS_BYTES // 2)
-    except zstandard.ZstdError as error:
+        return _zstd.decompress_front(data, SUSPICIOUS_BYTES // 2)
+    except _zstd.ZstdError as error:
         raise CorruptFileError(f"zstd: {error}") from error
 
 
@@ -204,12 +179,12 @@ def decompress_each(
         if size > MIN_BLOCK_LIMIT:
             start = starts[2 * number]
             check(number, data[start : start + starts[2 * number + 1]], size)
-    try:
-        segments = zstandard.BufferWithSegments(data, frames)
-        pages: Any = _decompressor().multi_decompress_to_buffer(segments, decompressed_sizes=sizes)
-        return list(pages)
-    except (zstandard.ZstdError, ValueError) as error:
-        raise CorruptFileError(f"zstd: {error}") from error
+    return [
+        decompress(data[start : start + stored], size)
+        for start, stored, size in zip(
+            starts[::2], starts[1::2], memoryview(sizes).cast("Q"), strict=True
+        )
+    ]
 
 
 def _check_declared(frame: int, size: int) -> None:

@@ -14,7 +14,7 @@ from ...format.annex import Annex, Section
 from ...format.footer import Flag, Footer
 from ...format.metadata import FileMetaData
 from ...format.types import Kind
-from ...format.wire import Compression
+from ...format.wire import Compression, has_checksum
 from ...storage.source import Source
 from ..arguments import Commands
 from ..exit import OK
@@ -87,8 +87,6 @@ class _FileSummary:
 
     @classmethod
     def of(cls, file: File) -> _FileSummary:
-        import zstandard
-
         footer = file.metadata.footer
         if footer.compression == Compression.NONE:
             return cls(file, False)
@@ -96,7 +94,7 @@ class _FileSummary:
         start = footer.schema_offset + 4  # after its length
         with opened(file) as source:
             frame = source.read_at(start, footer.index_offset - start)
-        return cls(file, zstandard.get_frame_parameters(frame).has_checksum)
+        return cls(file, has_checksum(frame))
 
     def num_columns(self) -> int:
         """Return the number of columns that the user sees: a struct is one."""

@@ -1,0 +1,225 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+"""zstd frames: the vendored library for the kernels, and for Python."""
+
+from libc.stdint cimport int64_t, uint8_t
+
+from cpython.bytes cimport PyBytes_FromStringAndSize
+
+cdef extern from *:
+    """
+    #include "zstd_unity.c"
+    #include <pthread.h>
+
+    /* A context is expensive to create and not thread-safe: each thread keeps its own. */
+    static pthread_key_t fm_compressor_key, fm_decompressor_key;
+    static pthread_once_t fm_keys_made = PTHREAD_ONCE_INIT;
+    static void fm_free_compressor(void* context) { ZSTD_freeCCtx((ZSTD_CCtx*)context); }
+    static void fm_free_decompressor(void* context) { ZSTD_freeDCtx((ZSTD_DCtx*)context); }
+    static void fm_make_keys(void) {
+        pthread_key_create(&fm_compressor_key, fm_free_compressor);
+        pthread_key_create(&fm_decompressor_key, fm_free_decompressor);
+    }
+    static ZSTD_CCtx* fm_compressor(void) {
+        pthread_once(&fm_keys_made, fm_make_keys);
+        ZSTD_CCtx* context = (ZSTD_CCtx*)pthread_getspecific(fm_compressor_key);
+        if (context == NULL && (context = ZSTD_createCCtx()) != NULL)
+            pthread_setspecific(fm_compressor_key, context);
+        return context;
+    }
+    static ZSTD_DCtx* fm_decompressor(void) {
+        pthread_once(&fm_keys_made, fm_make_keys);
+        ZSTD_DCtx* context = (ZSTD_DCtx*)pthread_getspecific(fm_decompressor_key);
+        if (context == NULL && (context = ZSTD_createDCtx()) != NULL)
+            pthread_setspecific(fm_decompressor_key, context);
+        return context;
+    }
+
+    /* Return a size, or the negative number of an error. */
+    static int64_t fm_result(size_t result) {
+        return ZSTD_isError(result) ? -(int64_t)ZSTD_getErrorCode(result) : (int64_t)result;
+    }
+
+    /* Compress to one frame with its content size; a block of the frame ends at each cut. */
+    static int64_t fm_compress(int level, int checksum, int strategy, int window_log, int hash_log,
+                               int chain_log, int search_log, int min_match, const uint8_t* data,
+                               int64_t size, const int64_t* cuts, int num_cuts, uint8_t* out,
+                               int64_t room) {
+        ZSTD_CCtx* context = fm_compressor();
+        ZSTD_inBuffer input = {data, 0, 0};
+        ZSTD_outBuffer output = {out, (size_t)room, 0};
+        size_t left;
+        int i;
+        if (context == NULL) return -ZSTD_error_memory_allocation;
+        ZSTD_CCtx_reset(context, ZSTD_reset_session_and_parameters);
+        ZSTD_CCtx_setParameter(context, ZSTD_c_checksumFlag, checksum);
+        if (strategy == 0) {
+            ZSTD_CCtx_setParameter(context, ZSTD_c_compressionLevel, level);
+        } else {
+            ZSTD_CCtx_setParameter(context, ZSTD_c_compressionLevel, 1);
+            ZSTD_CCtx_setParameter(context, ZSTD_c_strategy, strategy);
+            ZSTD_CCtx_setParameter(context, ZSTD_c_windowLog, window_log);
+            ZSTD_CCtx_setParameter(context, ZSTD_c_hashLog, hash_log);
+            ZSTD_CCtx_setParameter(context, ZSTD_c_chainLog, chain_log);
+            ZSTD_CCtx_setParameter(context, ZSTD_c_searchLog, search_log);
+            ZSTD_CCtx_setParameter(context, ZSTD_c_minMatch, min_match);
+            ZSTD_CCtx_setParameter(context, ZSTD_c_targetLength, 0);
+        }
+        if (num_cuts == 0) {
+            left = ZSTD_compress2(context, out, (size_t)room, data, (size_t)size);
+            return fm_result(left);
+        }
+        ZSTD_CCtx_setParameter(context, ZSTD_c_stableInBuffer, 1);
+        ZSTD_CCtx_setParameter(context, ZSTD_c_stableOutBuffer, 1);
+        ZSTD_CCtx_setPledgedSrcSize(context, (unsigned long long)size);
+        for (i = 0; i <= num_cuts; i++) {
+            input.size = (size_t)(i < num_cuts ? cuts[i] : size);
+            do {
+                left = ZSTD_compressStream2(context, &output, &input, i < num_cuts ? ZSTD_e_flush : ZSTD_e_end);
+                if (ZSTD_isError(left)) return fm_result(left);
+            } while (left);
+        }
+        return (int64_t)output.pos;
+    }
+
+    static int64_t fm_decompress(const uint8_t* frame, int64_t size, uint8_t* out, int64_t room) {
+        ZSTD_DCtx* context = fm_decompressor();
+        if (context == NULL) return -ZSTD_error_memory_allocation;
+        return fm_result(ZSTD_decompressDCtx(context, out, (size_t)room, frame, (size_t)size));
+    }
+
+    /* Decompress the first `room` bytes of a frame, or all of them if there are fewer. */
+    static int64_t fm_decompress_front(const uint8_t* frame, int64_t size, uint8_t* out, int64_t room) {
+        ZSTD_DCtx* context = fm_decompressor();
+        ZSTD_inBuffer input = {frame, (size_t)size, 0};
+        ZSTD_outBuffer output = {out, (size_t)room, 0};
+        size_t left = 1;
+        if (context == NULL) return -ZSTD_error_memory_allocation;
+        ZSTD_DCtx_reset(context, ZSTD_reset_session_and_parameters);
+        ZSTD_DCtx_setMaxWindowSize(context, (size_t)1 << 30);
+        while (left && output.pos < output.size && input.pos < input.size) {
+            left = ZSTD_decompressStream(context, &output, &input);
+            if (ZSTD_isError(left)) break;
+        }
+        ZSTD_DCtx_reset(context, ZSTD_reset_session_and_parameters);
+        return ZSTD_isError(left) ? fm_result(left) : (int64_t)output.pos;
+    }
+    """
+    int64_t fm_compress(int level, bint checksum, int strategy, int window_log, int hash_log,
+                        int chain_log, int search_log, int min_match, const uint8_t* data,
+                        int64_t size, const int64_t* cuts, int num_cuts, uint8_t* out,
+                        int64_t room) nogil
+    int64_t fm_decompress(const uint8_t* frame, int64_t size, uint8_t* out, int64_t room) nogil
+    int64_t fm_decompress_front(const uint8_t* frame, int64_t size, uint8_t* out,
+                                int64_t room) nogil
+    ctypedef struct ZSTD_FrameHeader:
+        unsigned long long frameContentSize
+        int checksumFlag
+    size_t ZSTD_getFrameHeader(ZSTD_FrameHeader* header, const void* frame, size_t size) nogil
+    size_t ZSTD_findFrameCompressedSize(const void* frame, size_t size) nogil
+    size_t ZSTD_compressBound(size_t size) nogil
+    ctypedef int ZSTD_ErrorCode
+    const char* ZSTD_getErrorString(ZSTD_ErrorCode code)
+    enum:
+        ZSTD_error_memory_allocation
+        ZSTD_error_srcSize_wrong
+    int ZSTD_minCLevel()
+    int ZSTD_maxCLevel()
+    const char* ZSTD_versionString()
+
+cdef extern from "Python.h":
+    char* PyBytes_AsString(object o) except NULL
+
+MIN_LEVEL = ZSTD_minCLevel()
+MAX_LEVEL = ZSTD_maxCLevel()
+VERSION = ZSTD_versionString().decode()
+
+
+class ZstdError(ValueError):
+    """A frame is damaged."""
+
+
+cdef int64_t zstd_bound(int64_t size) noexcept nogil:
+    """Return the room that compressing `size` bytes needs at most, also with a few cuts."""
+    return <int64_t>ZSTD_compressBound(size) + 64
+
+
+cdef int64_t zstd_compress(const Parameters* parameters, const uint8_t* data, int64_t size,
+                           const int64_t* cuts, int num_cuts, uint8_t* out,
+                           int64_t room) noexcept nogil:
+    """Compress `data` to one frame; return its size, or an error.
+
+    A block ends at each of the ascending `cuts`, so that what follows gets tables of its own.
+    """
+    return fm_compress(
+        parameters.level, parameters.checksum, parameters.strategy, parameters.window_log,
+        parameters.hash_log, parameters.chain_log, parameters.search_log, parameters.min_match,
+        data, size, cuts, num_cuts, out, room)
+
+
+cdef int64_t zstd_decompress(const uint8_t* frame, int64_t size, uint8_t* out,
+                             int64_t room) noexcept nogil:
+    """Decompress what must be one frame; return the number of bytes, or an error."""
+    if <int64_t>ZSTD_findFrameCompressedSize(frame, size) != size:
+        return -ZSTD_error_srcSize_wrong
+    return fm_decompress(frame, size, out, room)
+
+
+def frame_header(const uint8_t[::1] frame not None):
+    """Return the content size of a frame, -1 if it does not say, and whether it has a checksum."""
+    cdef ZSTD_FrameHeader header
+    cdef Py_ssize_t size = frame.shape[0]
+    if size == 0 or ZSTD_getFrameHeader(&header, &frame[0], size):
+        raise ZstdError("the header of a frame is cut off or invalid")
+    return <int64_t>header.frameContentSize, header.checksumFlag != 0
+
+
+def compress(const uint8_t[::1] data not None, int level, bint checksum):
+    """Compress `data` to one frame with its content size in the header."""
+    cdef Parameters parameters
+    cdef int64_t size = data.shape[0], room = zstd_bound(size), done
+    cdef bytes out = PyBytes_FromStringAndSize(NULL, room)
+    cdef uint8_t* to = <uint8_t*>PyBytes_AsString(out)
+    cdef const uint8_t* source = &data[0] if size else to
+    parameters.level = level
+    parameters.checksum = checksum
+    parameters.strategy = 0
+    with nogil:
+        done = zstd_compress(&parameters, source, size, NULL, 0, to, room)
+    _check(done)
+    return out[:done]
+
+
+def decompress(const uint8_t[::1] frame not None, int64_t size):
+    """Decompress what must be one frame of `size` bytes."""
+    cdef bytes out = PyBytes_FromStringAndSize(NULL, size)
+    cdef uint8_t* to = <uint8_t*>PyBytes_AsString(out)
+    cdef int64_t stored = frame.shape[0], done
+    if stored == 0:
+        _check(-ZSTD_error_srcSize_wrong)
+    with nogil:
+        done = zstd_decompress(&frame[0], stored, to, size)
+    _check(done)
+    if done != size:
+        raise ZstdError(f"a frame contains {done} bytes, but {size} are declared")
+    return out
+
+
+def decompress_front(const uint8_t[::1] frame not None, int64_t size):
+    """Decompress at most `size` bytes from the start of a frame."""
+    cdef bytes out = PyBytes_FromStringAndSize(NULL, size)
+    cdef uint8_t* to = <uint8_t*>PyBytes_AsString(out)
+    cdef int64_t stored = frame.shape[0], done
+    if stored == 0:
+        _check(-ZSTD_error_srcSize_wrong)
+    with nogil:
+        done = fm_decompress_front(&frame[0], stored, to, size)
+    _check(done)
+    return out[:done]
+
+
+cdef int _check(int64_t done) except -1:
+    if done == -ZSTD_error_memory_allocation:
+        raise MemoryError
+    if done < 0:
+        raise ZstdError(ZSTD_getErrorString(<ZSTD_ErrorCode>-done).decode())
+    return 0
