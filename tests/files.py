@@ -9,7 +9,7 @@ import pyarrow as pa
 from pyarrow import ipc
 
 import fastmosaic as fm
-from fastmosaic.format._encode import ArrowColumns
+from fastmosaic.format._collect import ArrowColumns
 from fastmosaic.format.nested import flatten
 from fastmosaic.format.types import ColumnType
 

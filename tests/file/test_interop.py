@@ -92,7 +92,7 @@ def test_with_the_same_options_we_write_the_same_blocks(table, options):
         "row_group_max_size": "row_group_bytes",
     }
     compression = ["none", "zstd"][options.get("compression", 1)]
-    same = {"page_size_threshold": 32768} | {
+    same = {"page_size_threshold": 32768, "max_dict_entries": 255} | {
         names.get(name, name): value for name, value in options.items() if name != "compression"
     }
     # So few rows that we, too, keep a batch in one piece, whatever the size of row groups.
@@ -258,6 +258,7 @@ def estimates(table: pa.Table, batch_rows: int, **options) -> tuple[list[int], l
         **compression,
         **same,
         page_size_threshold=options.get("page_size_threshold", 32768),
+        max_dict_entries=255,
         checksum=False,
         annex=False,
     )

@@ -7,7 +7,8 @@ from hypothesis import given, strategies as st
 from strategies import scalar_types, tables
 
 from fastmosaic.file.layout import (
-    MIN_ARROW_BYTES,
+    MAX_MEMORY_FACTOR,
+    MIN_MEMORY,
     MIN_PAGED_BUCKET_BYTES,
     MIN_ROW_GROUP_ROWS,
     SURE_PAGE_BYTES,
@@ -15,9 +16,10 @@ from fastmosaic.file.layout import (
     choose,
     is_full,
     is_paged_better,
-    num_pieces,
+    row_group_ends,
 )
-from fastmosaic.format._encode import ArrowColumns, encode
+from fastmosaic.format._collect import ArrowColumns
+from fastmosaic.format._encode import encode
 from fastmosaic.format.types import ColumnType
 
 
@@ -101,9 +103,12 @@ def test_what_has_no_page_does_not_count():
     ("bucket_bytes", "num_columns", "choice"),
     [
         (MIN_PAGED_BUCKET_BYTES - 1, 1, Choice.MONOLITHIC),
-        (MIN_PAGED_BUCKET_BYTES, 1, Choice.PAGED),
+        (MIN_PAGED_BUCKET_BYTES, 1, Choice.MONOLITHIC),  # nothing else would be decompressed
         (MIN_PAGED_BUCKET_BYTES, 2, Choice.PAGED),
         (MIN_PAGED_BUCKET_BYTES, 8, Choice.TRY_BOTH),
+        (MIN_PAGED_BUCKET_BYTES - 1, 8, Choice.TRY_BOTH),  # few columns, long pages
+        (MIN_PAGED_BUCKET_BYTES - 1, 40, Choice.MONOLITHIC),
+        (MIN_PAGED_BUCKET_BYTES, 40, Choice.TRY_BOTH),
     ],
 )
 def test_by_default_size_decides_or_both_are_tried(bucket_bytes, num_columns, choice):
@@ -147,36 +152,51 @@ def test_what_pages_may_cost(paged, monolithic, uncompressed, better):
 
 
 @pytest.mark.parametrize(
-    ("num_rows", "size", "row_group_bytes", "pieces"),
+    ("num_rows", "size", "row_group_bytes", "ends"),
     [
-        (1000, 0, 100, 1),
-        (1000, 100, 100, 1),
-        (1000, 101, 100, 2),
-        (1000, 1000, 100, 10),
-        (1000, 1001, 100, 11),
-        (1000, 10**9, 100, 1000 // MIN_ROW_GROUP_ROWS),
-        (1000, 10**9, 0, 1000 // MIN_ROW_GROUP_ROWS),
-        (2 * MIN_ROW_GROUP_ROWS - 1, 10**9, 1, 1),
-        (2 * MIN_ROW_GROUP_ROWS, 10**9, 1, 2),
-        (0, 0, 0, 1),
+        (1000, 0, 100, [1000]),
+        (1000, 100, 100, [1000]),
+        (1000, 199, 100, [1000]),
+        (1000, 200, 100, [500, 1000]),
+        (1000, 399, 100, [333, 666, 1000]),
+        (2 * MIN_ROW_GROUP_ROWS - 1, 10**9, 1, [2 * MIN_ROW_GROUP_ROWS - 1]),
+        (2 * MIN_ROW_GROUP_ROWS, 10**9, 0, [MIN_ROW_GROUP_ROWS, 2 * MIN_ROW_GROUP_ROWS]),
+        (0, 0, 0, [0]),
     ],
 )
-def test_pieces_of_a_batch(num_rows, size, row_group_bytes, pieces):
-    assert num_pieces(num_rows, size, row_group_bytes) == pieces
+def test_a_large_batch_is_split_into_parts_that_fill_row_groups(
+    num_rows, size, row_group_bytes, ends
+):
+    assert row_group_ends(num_rows, size, 0, row_group_bytes, fills=False) == ends
+    assert row_group_ends(num_rows, size, 50, row_group_bytes, fills=False) == ends
 
 
 @pytest.mark.parametrize(
-    ("buffered", "arrow_bytes", "row_group_bytes", "full"),
+    ("num_rows", "size", "pending", "ends"),
+    [
+        (1000, 100, 0, [1000]),
+        (1000, 100, 50, [500, 1000]),
+        (1000, 100, 99, [MIN_ROW_GROUP_ROWS, 1000]),
+        (1000, 1000, 0, [100, 1000]),
+        (100, 100, 50, [100]),  # too few rows would be left
+    ],
+)
+def test_collected_rows_are_filled_up(num_rows, size, pending, ends):
+    assert row_group_ends(num_rows, size, pending, 100, fills=True) == ends
+
+
+@pytest.mark.parametrize(
+    ("num_bytes", "memory", "row_group_bytes", "full"),
     [
         (99, 0, 100, False),
         (100, 0, 100, True),
         (0, 0, 0, True),
-        (0, MIN_ARROW_BYTES - 1, 100, False),
-        (0, MIN_ARROW_BYTES, 100, True),
-        (0, MIN_ARROW_BYTES, MIN_ARROW_BYTES, False),
-        (0, 2 * MIN_ARROW_BYTES - 1, MIN_ARROW_BYTES, False),
-        (0, 2 * MIN_ARROW_BYTES, MIN_ARROW_BYTES, True),
+        (0, MIN_MEMORY - 1, 100, False),
+        (0, MIN_MEMORY, 100, True),
+        (0, MIN_MEMORY, MIN_MEMORY, False),
+        (0, int(MAX_MEMORY_FACTOR * MIN_MEMORY) - 1, MIN_MEMORY, False),
+        (0, int(MAX_MEMORY_FACTOR * MIN_MEMORY), MIN_MEMORY, True),
     ],
 )
-def test_a_row_group_is_full(buffered, arrow_bytes, row_group_bytes, full):
-    assert is_full(buffered, arrow_bytes, row_group_bytes) == full
+def test_a_row_group_is_full(num_bytes, memory, row_group_bytes, full):
+    assert is_full(num_bytes, memory, row_group_bytes) == full

@@ -33,12 +33,15 @@ def renamed(table):
     return table.rename_columns([f"{i:03}" for i in range(table.num_columns)])
 
 
-def encoded(table):
-    """Encode the pages of a table with sorted columns, as the writer does."""
+def encoded(table, checksum=False):
+    """Encode the pages of a table with sorted columns by the rule of the Apache writer."""
     columns = columns_of(table.schema)
     flat = range(columns.num_flat)
     flags = bytes([1] * len(flat))
-    return encode(flat_columns(table), flat, columns.kinds, columns.digits, flags, 255, 32768)
+    limits = 255, 32768
+    return encode(
+        flat_columns(table), flat, columns.kinds, columns.digits, flags, *limits, LEVEL, checksum
+    )
 
 
 def oracle_pages(table):
@@ -94,7 +97,7 @@ def test_both_layouts_are_those_of_the_oracle_and_come_back(table, rng):
     pages, expected = encoded(table), oracle_pages(table)
     count = table.num_columns
     monolithic = bucket.encode_monolithic(pages, count)
-    paged = bucket.encode_paged(pages, count, LEVEL, checksum=False)
+    paged = bucket.encode_paged(pages, count)
     assert monolithic == reference.encode_monolithic(expected, count)
     assert paged == reference.encode_paged(expected, count, LEVEL)
     header = bucket.monolithic_header(pages, count)
@@ -112,9 +115,8 @@ def test_both_layouts_are_those_of_the_oracle_and_come_back(table, rng):
 
 def test_a_page_may_carry_a_checksum():
     table = pa.table({"x": ["some text"] * 9})
-    pages = encoded(table)
-    data = bucket.encode_paged(pages, 1, LEVEL, checksum=True)
-    assert len(data) == len(bucket.encode_paged(pages, 1, LEVEL, checksum=False)) + 4
+    data = bucket.encode_paged(encoded(table, checksum=True), 1)
+    assert len(data) == len(bucket.encode_paged(encoded(table), 1)) + 4
     opened = open_paged(data, columns_of(table.schema), 9, [0])
     assert decoded(opened, columns_of(table.schema), [0], 9)[0].to_pylist() == ["some text"] * 9
 
@@ -123,7 +125,7 @@ def test_a_bucket_of_nulls_is_flags_or_a_directory_only():
     table = pa.table({f"{i:02}": pa.nulls(3, pa.int64()) for i in range(5)})
     pages = encoded(table)
     assert bucket.encode_monolithic(pages, 5) == b"\xff\x03\0"
-    assert bucket.encode_paged(pages, 5, LEVEL, checksum=False) == bytes(20)
+    assert bucket.encode_paged(pages, 5) == bytes(20)
 
 
 # Damage
@@ -138,13 +140,13 @@ def directory(data, columns, bucket_size=None):
 
 
 def test_a_directory():
-    data = Directory.encode([], [5, 0])
-    assert data == struct.pack("<2I", 5, 0)
+    assert Directory.header([]) == b""
+    data = struct.pack("<2I", 5, 0)
     given = directory(data, FLAT, 13)
     assert (given.rows, list(given.offsets)) == ([10, 10], [8, 13, 13])
 
-    data = Directory.encode([70_000], [1, 2, 3])
-    assert data == struct.pack("<HI3I", 1, 70_000, 1, 2, 3)
+    assert Directory.header([70_000]) == struct.pack("<HI", 1, 70_000)
+    data = struct.pack("<HI3I", 1, 70_000, 1, 2, 3)
     given = directory(data, NESTED, 24)
     assert (given.rows, list(given.offsets)) == ([10, 10, 70_000], [18, 19, 21, 24])
     assert Directory.size(NESTED) == 18
@@ -170,9 +172,9 @@ def test_a_broken_directory_is_corrupt(data, columns, bucket_size, message):
 
 
 def test_a_directory_has_16_bits_for_its_number_of_children():
-    assert Directory.encode([1] * 0xFFFF, [])[:2] == b"\xff\xff"
+    assert Directory.header([1] * 0xFFFF)[:2] == b"\xff\xff"
     with pytest.raises(UnsupportedError, match=r"65536 child columns, .* at most 65535"):
-        Directory.encode([1] * 0x10000, [])
+        Directory.header([1] * 0x10000)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,8 @@ from hypothesis import given, strategies as st
 from reference import ALL_NULL, CONST, DICT, PLAIN
 from strategies import FLAT_TYPES, array_of, scalar_types, tables
 
-from fastmosaic.format._encode import ArrowColumns, ColumnFault, encode
+from fastmosaic.format._collect import ArrowColumns
+from fastmosaic.format._encode import ColumnFault, encode
 from fastmosaic.format.types import ColumnType, Kind
 
 

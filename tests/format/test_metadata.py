@@ -15,7 +15,7 @@ from fastmosaic.errors import CorruptFileError, UnsupportedError
 from fastmosaic.format._index import walk_index, walk_statistics
 from fastmosaic.format.bucket import Layout
 from fastmosaic.format.footer import Flag, Footer
-from fastmosaic.format.index import Bucket, Statistic, encode_row_group
+from fastmosaic.format.index import Bucket, Statistic, encode_row_group, encode_statistics
 from fastmosaic.format.metadata import ColumnStatistics, FileMetaData
 from fastmosaic.format.schema import SchemaBlock
 from fastmosaic.format.types import ColumnType
@@ -288,7 +288,10 @@ def test_a_row_group_is_encoded_as_the_oracle_does():
     encoded = encode_row_group(
         300,
         [Bucket(*bucket[1:]) for bucket in buckets],
-        [Statistic(position, count, a or None, b or None) for position, count, a, b in bounds],
+        len(bounds),
+        encode_statistics(
+            Statistic(position, count, a or None, b or None) for position, count, a, b in bounds
+        ),
     )
     assert encoded == reference.encode_row_group(group(300, buckets, bounds))
 

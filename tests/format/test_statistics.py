@@ -9,8 +9,9 @@ from hypothesis import given, strategies as st
 from reference import sized
 from strategies import array_of, tables
 
-from fastmosaic.format.index import Statistic
-from fastmosaic.format.statistics import measure
+from fastmosaic.format._collect import ArrowColumns, CollectedColumns
+from fastmosaic.format._encode import encode
+from fastmosaic.format.index import Statistic, encode_statistics
 from fastmosaic.format.types import ColumnType
 
 TYPES = [
@@ -37,9 +38,26 @@ ONE, TWO = 0x3FF0000000000000, 0x4000000000000000
 ZERO, NEGATIVE_ZERO = 0, 1 << 63
 
 
-def measured(*arrays):
-    column = pa.chunked_array(arrays)
-    return measure(0, ColumnType.from_arrow(pa.field("", column.type)), column)
+def measured(column, position, collects=False, **options):
+    """Return the statistics of a column, encoded, and how many there are."""
+    kind = bytes([ColumnType.from_arrow(pa.field("", column.type)).kind])
+    digits = bytes([getattr(column.type, "precision", 0)])
+    flags = bytes([5 + 2 * pa.types.is_floating(column.type)])
+    batches = [ArrowColumns(pa.record_batch({"x": chunk})) for chunk in column.chunks]
+    if collects:
+        collected = CollectedColumns(kind)
+        for batch, chunk in zip(batches, column.chunks, strict=True):
+            collected.append(batch, len(chunk))
+        batches = collected
+    return encode(batches, [0], kind, digits, flags, **options).statistics(position, 1)
+
+
+def check(column, expected):
+    """Check the statistics of a column, with and without a dictionary, and of collected rows."""
+    for collects in (False, True):
+        for options in ({}, {"max_entries": 0}, {"max_entries": 255, "max_bytes": 32768}):
+            given = measured(column, expected.position, collects, **options)
+            assert given == (encode_statistics([expected]), 1)
 
 
 @pytest.mark.parametrize("arrow", TYPES, ids=str)
@@ -48,8 +66,7 @@ def test_statistics_are_those_of_the_oracle(arrow, data):
     column = data.draw(tables(min_columns=1, max_columns=1, column_types=st.just(arrow)))[0]
     rows = reference.serialize(column.combine_chunks())
     position, nulls, low, high = reference.statistics(3, rows, arrow)
-    given = measure(3, ColumnType.from_arrow(pa.field("", arrow)), column)
-    assert given == Statistic(position, nulls, low or None, high or None)
+    check(column, Statistic(position, nulls, low or None, high or None))
 
 
 @pytest.mark.parametrize(
@@ -72,19 +89,44 @@ def test_floats(bits, low, high):
     array = array_of(pa.float64(), bits)
     expected = Statistic(0, bits.count(None), struct.pack(">Q", low), struct.pack(">Q", high))
     for chunks in ([array], [array.slice(i, 1) for i in range(len(array))]):
-        assert measured(*chunks) == expected
+        check(pa.chunked_array(chunks), expected)
 
 
 def test_strings_are_ordered_by_their_unsigned_bytes():
-    given = measured(pa.array(["z", "é", None, "\U0001f600", "\uffff"]), pa.array(["a", ""]))
-    assert given == Statistic(0, 1, sized(b""), sized("\U0001f600".encode()))
+    column = pa.chunked_array([["z", "é", None, "\U0001f600", "\uffff"], ["a", ""]])
+    check(column, Statistic(0, 1, sized(b""), sized("\U0001f600".encode())))
 
 
 def test_strings_are_stored_in_full():
     long = "x" * 100_000
-    assert measured(pa.array([long])) == Statistic(0, 0, *[sized(long.encode())] * 2)
+    check(pa.chunked_array([[long]]), Statistic(0, 0, *[sized(long.encode())] * 2))
 
 
 @pytest.mark.parametrize("arrow", TYPES, ids=str)
 def test_nulls_only(arrow):
-    assert measured(pa.nulls(5, arrow), pa.nulls(0, arrow)) == Statistic(0, 5, None, None)
+    column = pa.chunked_array([pa.nulls(5, arrow), pa.nulls(0, arrow)])
+    check(column, Statistic(0, 5, None, None))
+
+
+def test_the_order_of_large_decimals():
+    arrow = pa.decimal128(30, 0)
+    values = [2**70, -(2**70), 5, -1, None, 2**64, 2**64 + 1]
+    column = pa.chunked_array([pa.array(values, arrow)])
+    rows = [reference.serialize(pa.array([value], arrow))[0] for value in (-(2**70), 2**70)]
+    check(column, Statistic(0, 1, *rows))
+
+
+def test_columns_without_statistics_have_none():
+    pages = encode(
+        [ArrowColumns(pa.record_batch({"x": [1, 2], "y": [3, 4]}))],
+        [0, 1],
+        bytes([ColumnType.from_arrow(pa.field("", pa.int64())).kind] * 2),
+        bytes(2),
+        bytes([1, 5]),
+    )
+    assert pages.statistics(0, 2) == (
+        encode_statistics([Statistic(1, 0, b"\0" * 7 + b"\3", b"\0" * 7 + b"\4")]),
+        1,
+    )
+    with pytest.raises(IndexError):
+        pages.statistics(0, 3)

@@ -18,7 +18,6 @@ from fastmosaic.format.wire import (
     SUSPICIOUS_EXPANSION,
     Cursor,
     compress,
-    compress_each,
     decompress,
     decompress_each,
     decompress_front,
@@ -199,8 +198,6 @@ def test_a_block_beyond_the_limit_is_not_written():
     block = memoryview(bytes(MAX_BLOCK_BYTES + 1))
     with pytest.raises(UnsupportedError, match="a block of 536870913 bytes exceeds the format's"):
         compress(block, 1, checksum=False)
-    with pytest.raises(UnsupportedError, match="a block of 536870913 bytes exceeds the format's"):
-        compress_each([memoryview(b"small"), block], 1, checksum=False)
 
 
 def test_threads_compress_at_once():
@@ -229,8 +226,7 @@ def decompressed(*frames, check=lambda number, frame, size: None):
 
 @given(st.lists(st.binary(min_size=1, max_size=300), max_size=5), st.booleans())
 def test_blocks_at_once_are_as_one_by_one(contents, checksum):
-    frames = [bytes(frame) for frame in compress_each(list(map(memoryview, contents)), 1, checksum)]
-    assert frames == [compress(content, 1, checksum) for content in contents]
+    frames = [compress(content, 1, checksum) for content in contents]
     sizes = map(len, contents)
     assert decompressed(*zip(frames, sizes, strict=True)) == contents
 

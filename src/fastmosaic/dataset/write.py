@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from ..file.batches import open_batches
 from ..file.dictionaries import DictionaryCollector
-from ..file.layout import MIN_ARROW_BYTES
+from ..file.layout import MIN_MEMORY
 from ..file.options import OPTIONS, WriteOptions, accepts_options, check_names
 from ..file.writer import MosaicWriter, Writable
 from ..schemas.fit import Fits, NarrowCheck, plain_schema
@@ -264,7 +264,7 @@ class DatasetWriter:
             max_rows=max_rows_per_file,
             max_bytes=max_bytes_per_file,
             max_open=max_open_files,
-            max_waiting=max(row_group_bytes, MIN_ARROW_BYTES),
+            max_waiting=max(row_group_bytes, MIN_MEMORY),
         )
 
     def check(self, schema: pa.Schema) -> None:

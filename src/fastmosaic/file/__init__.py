@@ -7,6 +7,7 @@ fetch      Which bytes of a file columns of row groups need, and reading them in
 layout     What the writer decides by cost: monolithic or paged buckets, where row groups end
 opening    Open a file: the steps from its last bytes to its metadata
 options    The options of the writer: names, types, defaults, checks and text forms
+pending    Rows of the next row group: batches as they came, or rows collected from them
 reader     MosaicFile: an open file, and reading columns, row groups and rows of it
 row_group  Finished row groups: encoded bytes that a writer appends, or copies from a file
 scan       Read columns of row groups: fetch the bytes, decode them

@@ -45,8 +45,8 @@ class WriteOptions(TypedDict, total=False):
     array_layout: str
     use_threads: bool
     page_size_threshold: int | None
-    max_dict_entries: int
-    max_dict_total_bytes: int
+    max_dict_entries: int | None
+    max_dict_total_bytes: int | None
     checksum: bool
     annex: bool
 
@@ -229,15 +229,15 @@ _TABLE: Final = (
     Option(
         "max_dict_entries",
         OptionKind.INTEGER,
-        255,
-        "maximum number of entries in a dictionary",
+        None,
+        "maximum number of entries in a dictionary; by default what is smaller after compression",
         is_compatibility=True,
     ),
     Option(
         "max_dict_total_bytes",
         OptionKind.SIZE,
-        32768,
-        "maximum size of a dictionary",
+        None,
+        "maximum size of a dictionary; by default what is smaller after compression",
         is_compatibility=True,
     ),
     Option(

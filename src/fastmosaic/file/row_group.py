@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from ..errors import CorruptFileError, SchemaMismatchError
 from ..format.annex import BlockChecksums
-from ..format.index import Statistic
+from ..format.index import Statistic, encode_statistics
 from ..format.metadata import FileMetaData
 from ..format.schema import SchemaBlock
 from ..format.types import ColumnType, Kind
@@ -31,6 +31,8 @@ class FinishedBucket(NamedTuple):
     data: bytes | pa.Buffer
     uncompressed_size: int  # as the index states it: 0 if the bucket is paged
     plain_size: int | None  # before compression; None if it is unknown
+    num_statistics: int = 0  # of its columns
+    statistics: bytes = b""  # encoded as in the row group index
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +48,6 @@ class FinishedRowGroup:
     compression: Compression
     num_rows: int
     buckets: Iterable[FinishedBucket]
-    statistics: tuple[Statistic, ...]
     dictionaries: Dictionaries | None = None  # of the user, in the file that it was read from
 
     def check_fits(self, schema: SchemaBlock, compression: Compression) -> None:
@@ -83,15 +84,18 @@ def read_finished(source: Source, metadata: FileMetaData, group: int) -> Finishe
             )
     found = {place.index: data for place, data in zip(places, buffers, strict=True)}
     buckets = []
+    statistics: list[list[Statistic]] = [[] for _ in range(schema.num_buckets)]
+    for statistic in metadata.statistics(group):
+        statistics[schema.bucket_of(statistic.position)].append(statistic)
     for number in range(schema.num_buckets if schema.num_columns else 0):
         size = metadata.bucket(group, number).uncompressed_size
-        buckets.append(FinishedBucket(found[number], size, size or None))
+        encoded = len(statistics[number]), encode_statistics(statistics[number])
+        buckets.append(FinishedBucket(found[number], size, size or None, *encoded))
     return FinishedRowGroup(
         schema,
         metadata.codec,
         metadata.rows_of(group),
         buckets,
-        tuple(metadata.statistics(group)),
         FileDictionaries(source, metadata) if metadata.dictionaries is not None else None,
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from types import TracebackType
 from typing import IO, Any, Final, Self, TypeAlias, Unpack
@@ -28,6 +28,7 @@ from .batches import open_batches
 from .dictionaries import DictionaryCollector
 from .encode import RowGroupEncoder
 from .options import WriteOptions, accepts_options, completed
+from .pending import PendingRows
 from .row_group import FinishedRowGroup
 
 Writable: TypeAlias = str | os.PathLike[str] | IO[bytes] | pa.NativeFile
@@ -36,20 +37,6 @@ DEFAULT_SCHEMA_LEVEL: Final = 6
 
 # The assumed compression ratio until the first row group has been written.
 _INITIAL_RATIO: Final = 0.3
-# Small batches are joined when they have this many arrays together. An array costs hundreds of
-# bytes, so batches of one row and ten thousand columns cost more than their values.
-_SMALL_BATCH_ROWS: Final = 1024
-_MAX_SMALL_ARRAYS: Final = 100_000
-_MAX_SMALL_BATCHES: Final = 32
-
-
-@dataclass(slots=True)
-class _Pending:
-    """A batch that is buffered until its row group is full."""
-
-    batch: pa.RecordBatch
-    size: int  # bytes of its values before encoding, which limit the size of a row group
-    arrow_bytes: int  # memory that it occupies
 
 
 class MosaicWriter:
@@ -153,10 +140,7 @@ class MosaicWriter:
         self._encoder = RowGroupEncoder(self._block, chosen, self._shred)
         self._compression = self._encoder.compression
 
-        self._pending: list[_Pending] = []
-        self._buffered = 0
-        self._arrow_bytes = 0
-        self._pending_rows = 0
+        self._pending = PendingRows(self._encoder, self._row_group_bytes)
         self._row_groups: list[bytes] = []
         self._group_checksums: list[int] = []
         self._compressed_bytes = 0
@@ -216,7 +200,8 @@ class MosaicWriter:
         for part in list(self._fits(batch)):
             with self._abandoning():
                 for piece in self._pieces(self._shred(part)):
-                    self._buffer(self._prepare(piece))
+                    self._buffer(piece, piece.num_rows < part.num_rows)
+                self._pending.settle()
 
     def _pieces(self, batch: pa.RecordBatch) -> Iterable[pa.RecordBatch]:
         """Yield slices of `batch` that fill the current row group and later ones, by rows."""
@@ -224,48 +209,26 @@ class MosaicWriter:
         while start < batch.num_rows:
             length = batch.num_rows - start
             if self._max_rows is not None:
-                length = min(length, self._max_rows - self._pending_rows)
+                length = min(length, self._max_rows - self._pending.num_rows)
             yield batch.slice(start, length)
             start += length
 
-    def _prepare(self, batch: pa.RecordBatch) -> _Pending:
-        return _Pending(batch, *self._encoder.sizes(batch))
-
-    def _buffer(self, pending: _Pending) -> None:
-        batch = pending.batch
-        pieces = layout.num_pieces(batch.num_rows, pending.size, self._row_group_bytes)
-        if pieces > 1:
-            ends = [batch.num_rows * i // pieces for i in range(pieces + 1)]
-            for start, end in pairwise(ends):
-                self._buffer(self._prepare(batch.slice(start, end - start)))
+    def _buffer(self, batch: pa.RecordBatch, is_part: bool) -> None:
+        """Add a batch, or the parts of it that fill row groups; `is_part` as in `PendingRows`."""
+        flat = self._encoder.flat(batch)
+        pending, limit = self._pending, self._row_group_bytes
+        ends = layout.row_group_ends(
+            batch.num_rows, flat.num_bytes, pending.num_bytes, limit, pending.is_collected
+        )
+        if len(ends) > 1:
+            for start, end in pairwise([0, *ends]):
+                self._buffer(batch.slice(start, end - start), is_part=True)
             return
-        self._pending.append(pending)
-        self._buffered += pending.size
-        self._arrow_bytes += pending.arrow_bytes
-        self._pending_rows += batch.num_rows
-        if self._pending_rows == self._max_rows or layout.is_full(
-            self._buffered, self._arrow_bytes, self._row_group_bytes
+        pending.add(flat, is_part)
+        if pending.num_rows == self._max_rows or layout.is_full(
+            pending.num_bytes, pending.memory, limit
         ):
             self._flush()
-        else:
-            self._join_small()
-
-    def _join_small(self) -> None:
-        """Join the small batches at the end of the buffer if there are many."""
-        count = 0
-        for pending in reversed(self._pending):
-            if pending.batch.num_rows >= _SMALL_BATCH_ROWS:
-                break
-            count += 1
-        limit = min(_MAX_SMALL_BATCHES, _MAX_SMALL_ARRAYS // max(1, self._block.num_columns))
-        if count < max(2, limit):
-            return
-        batches = [pending.batch for pending in self._pending[-count:]]
-        if self._stored.names:
-            table = pa.Table.from_batches(batches).combine_chunks()
-            batches = table.to_batches()
-        del self._pending[-count:]
-        self._pending += [self._prepare(batch) for batch in batches]
 
     def flush(self) -> None:
         """Write the buffered rows as a row group, even if it is not full yet."""
@@ -274,12 +237,9 @@ class MosaicWriter:
             self._flush()
 
     def _flush(self) -> None:
-        if not self._pending_rows:
-            return
-        batches = [pending.batch for pending in self._pending]
-        self._append(self._encoder.encode(batches, self._buffered))
-        self._pending = []
-        self._buffered = self._arrow_bytes = self._pending_rows = 0
+        if self._pending.num_rows:
+            self._append(self._pending.finished())
+            self._pending.clear()
 
     def append_row_group(self, group: FinishedRowGroup) -> None:
         """Append a row group that is encoded already, after the rows that were written so far.
@@ -300,15 +260,22 @@ class MosaicWriter:
         """Write the buckets of a row group, and note where they are."""
         places = []
         checksums = []
-        for data, uncompressed_size, plain_size in group.buckets:
-            places.append(Bucket(self._sink.tell(), len(data), uncompressed_size))
+        statistics = []
+        num_statistics = 0
+        for bucket in group.buckets:
+            data = bucket.data
+            places.append(Bucket(self._sink.tell(), len(data), bucket.uncompressed_size))
             self._sink.write(data)
             if self._annex:
                 checksums.append(crc32c(data))
-            if plain_size is not None:
+            if bucket.plain_size is not None:
                 self._compressed_bytes += len(data)
-                self._uncompressed_bytes += plain_size
-        self._row_groups.append(encode_row_group(group.num_rows, places, group.statistics))
+                self._uncompressed_bytes += bucket.plain_size
+            num_statistics += bucket.num_statistics
+            statistics.append(bucket.statistics)
+        self._row_groups.append(
+            encode_row_group(group.num_rows, places, num_statistics, b"".join(statistics))
+        )
         self._group_checksums.append(BlockChecksums.of_row_group(checksums))
 
     def estimated_file_size(self) -> int:
@@ -320,7 +287,7 @@ class MosaicWriter:
             ratio = self._compressed_bytes / self._uncompressed_bytes
         else:
             ratio = 1.0 if self._compression == Compression.NONE else _INITIAL_RATIO
-        return self._sink.tell() + int(self._buffered * ratio) + 1024
+        return self._sink.tell() + int(self._pending.num_bytes * ratio) + 1024
 
     @property
     def num_bytes(self) -> int:
@@ -414,7 +381,7 @@ class MosaicWriter:
         """Discard the file: nothing appears under its name. Does nothing after `close`."""
         if not self._closed:
             self._closed = True
-            self._pending = []
+            self._pending.clear()
             self._sink.abandon()
 
     @contextmanager

@@ -1,9 +1,11 @@
 """Bytes to Arrow and back: no I/O, no paths, no threads.
 
 _array        Kudu's array data block and its run-length encoding, without the GIL
+_collect      Take the values of Arrow arrays that are not null, without the GIL
 _crc          CRC-32C of any bytes, without the GIL
 _decode       Decode the bytes of a bucket to Arrow arrays, column by column, without the GIL
-_encode       Encode Arrow arrays as the pages of a bucket, column by column, without the GIL
+_dictionary   Find the distinct values of a column, sort them, and pack indices, without the GIL
+_encode       Encode flat columns as the pages of a bucket, and compress them, without the GIL
 _hash         Hashes of Arrow values, without the GIL: the same in every process and on every machine
 _index        Walk over the row group index, without the GIL
 _schema       Loops over the bytes of a schema block: column names, type descriptors, column order
@@ -27,7 +29,6 @@ paths         Paths to fields inside structs, and types that contain only some o
 plain_arrays  Arrays of any Arrow type as arrays of plain types, and the parts of nested arrays
 schema        The schema block: columns, their buckets, and their original order
 shred         Columns of plain types, and the columns that a file stores for them
-statistics    Minimum and maximum of a column, as the format defines them
 types         Arrow types, their type descriptors in the schema block, and how single values are encoded
 user_arrays   Arrays of plain types as arrays of the types that the user had
 user_schema   The user's schema: types and metadata that the schema block of a file cannot store

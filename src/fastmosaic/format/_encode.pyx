@@ -1,289 +1,94 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
-"""Encode Arrow arrays as the pages of a bucket, column by column, without the GIL.
+"""Encode flat columns as the pages of a bucket, and compress them, without the GIL.
 
-A column may have several chunks. It is processed in blocks of values that are not null: numbers as
-64-bit integers, strings as pointers and lengths. A first pass looks for a constant or a dictionary.
-If neither makes the page smaller, a second pass writes the values as PLAIN.
+A page is chosen in one of two ways. By the rule of the Apache writer, a dictionary has limits and
+is used if it is smaller than the values. By cost, which is the default, dictionaries have up to
+65,536 entries, and what decides is how small a page is after compression: see docs/layout.md. That
+is predicted from counts (how many distinct values, equal neighbours, rising values), and only tried
+where the prediction is unsure.
 """
 
-from libc.stdint cimport INT64_MAX, UINT32_MAX, int32_t, int64_t, uint8_t, uintptr_t
-from libc.stdlib cimport calloc, free, malloc, realloc
-from libc.string cimport memcpy, memset
+from libc.math cimport exp, log2
+from libc.stdint cimport INT64_MAX, UINT32_MAX, int8_t, int16_t, int32_t, int64_t, uint8_t, uintptr_t
+from libc.stdlib cimport calloc, free, malloc
+from libc.string cimport memcmp, memcpy, memset
 
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.memoryview cimport PyMemoryView_FromMemory
 
 from fastmosaic.format._arrow cimport ArrowArray
-from fastmosaic.format._wire cimport (
-    ALL_NULL, ARRAY_BLOCK, BINARY, BOOL, CONST, DECIMAL64, DECIMAL128, DICT, INT8, INT16, INT32, NUM_KINDS,
-    PLAIN, STRING, TIME, TIMESTAMP_NS, DAY, MAX_DIGITS, bit_width, fm_bits, fm_copy, fm_ctz64, fm_equal, fm_has_digits, fm_is_ascii,
-    fm_load16, fm_load32, fm_load64, fm_popcount64, fm_store16, fm_store32, fm_store64, fm_swap16, fm_swap32, fm_swap64, is_utf8,
-    put_varint, uint32_t, uint64_t, varint_size, width_of,
+from fastmosaic.format._collect cimport (
+    BLOCK, FINE, NO_MEMORY, ArrowColumns, CollectedColumns, Scratch, Source, Value, Walk, assemble, check,
+    count_valid,
+    need, next_block, number_width, numbers_of, plain_size_of, put_nulls, put_texts,
+    put_value, size_value,
 )
+from fastmosaic.format._dictionary cimport (
+    Dictionary, Limits, free_dictionary, index_numbers, index_values, is_walk, pack_indices,
+    sort_entries,
+)
+from fastmosaic.format._wire cimport (
+    ALL_NULL, ARRAY_BLOCK, BINARY, CONST, DECIMAL128, DICT, INT32, MAX_DIGITS, NUM_KINDS, PLAIN, TIMESTAMP_NS,
+    bit_width, fm_copy, fm_equal, fm_load32, fm_load64, fm_store16, fm_store32, fm_store64, fm_swap16,
+    fm_swap32, fm_swap64, put_varint, uint16_t, uint32_t, uint64_t, varint_size, width_of,
+)
+from fastmosaic.format._zstd cimport (
+    DFAST, FAST, ZSTD_NO_MEMORY, Parameters, zstd_bound, zstd_compress,
+)
+
+cdef extern from *:
+    """
+    FM_CLONES static void fm_put16(uint8_t* to, const uint16_t* from, int64_t count) {
+        for (int64_t i = 0; i < count; i++) {
+            uint16_t v = __builtin_bswap16(from[i]);
+            memcpy(to + 2 * i, &v, 2);
+        }
+    }
+    FM_CLONES static void fm_put32(uint8_t* to, const uint32_t* from, int64_t count) {
+        for (int64_t i = 0; i < count; i++) {
+            uint32_t v = __builtin_bswap32(from[i]);
+            memcpy(to + 4 * i, &v, 4);
+        }
+    }
+    FM_CLONES static void fm_put64(uint8_t* to, const uint64_t* from, int64_t count) {
+        for (int64_t i = 0; i < count; i++) {
+            uint64_t v = __builtin_bswap64(from[i]);
+            memcpy(to + 8 * i, &v, 8);
+        }
+    }
+
+    /* The least and the greatest of integers. */
+    #define FM_RANGE(name, type) \
+        FM_CLONES static void name(const type* values, int64_t count, type* low, type* high) { \
+            type least = values[0], greatest = values[0]; \
+            for (int64_t i = 1; i < count; i++) { \
+                least = values[i] < least ? values[i] : least; \
+                greatest = values[i] > greatest ? values[i] : greatest; \
+            } \
+            *low = least; \
+            *high = greatest; \
+        }
+    FM_RANGE(fm_range8, int8_t)
+    FM_RANGE(fm_range16, int16_t)
+    FM_RANGE(fm_range32, int32_t)
+    FM_RANGE(fm_range64, int64_t)
+    """
+    void fm_put16(uint8_t* to, const uint16_t* source, int64_t count) nogil
+    void fm_put32(uint8_t* to, const uint32_t* source, int64_t count) nogil
+    void fm_put64(uint8_t* to, const uint64_t* source, int64_t count) nogil
+    void fm_range8(const int8_t* values, int64_t count, int8_t* low, int8_t* high) nogil
+    void fm_range16(const int16_t* values, int64_t count, int16_t* low, int16_t* high) nogil
+    void fm_range32(const int32_t* values, int64_t count, int32_t* low, int32_t* high) nogil
+    void fm_range64(const int64_t* values, int64_t count, int64_t* low, int64_t* high) nogil
 
 cdef extern from "Python.h":
     const char* PyBytes_AsString(object o) except NULL
 
-
-cdef class ArrowColumns:
-    """The arrays of one batch, as C structures that this object keeps alive."""
-
-    cdef ArrowArray** _arrays
-    cdef ArrowArray _batch
-    cdef readonly Py_ssize_t count
-    cdef Py_ssize_t _room
-    cdef list _own  # addresses of arrays that were exported separately
-
-    def __cinit__(self, batch):
-        cdef Py_ssize_t i
-        self._own = []
-        memset(&self._batch, 0, sizeof(ArrowArray))
-        batch._export_to_c(<uintptr_t>&self._batch)
-        self.count = self._room = self._batch.n_children
-        self._arrays = <ArrowArray**>malloc((self._room + 1) * sizeof(ArrowArray*))
-        if self._arrays == NULL:
-            raise MemoryError
-        for i in range(self.count):
-            self._arrays[i] = self._batch.children[i]
-
-    def __dealloc__(self):
-        cdef ArrowArray* array
-        cdef uintptr_t address
-        if self._own is not None:
-            for item in self._own:
-                address = item
-                array = <ArrowArray*>address
-                array.release(array)
-                free(array)
-        if self._batch.release != NULL:
-            self._batch.release(&self._batch)
-        free(self._arrays)
-
-    cdef ArrowArray* _export(self, array) except NULL:
-        cdef ArrowArray* exported = <ArrowArray*>calloc(1, sizeof(ArrowArray))
-        if exported == NULL:
-            raise MemoryError
-        try:
-            array._export_to_c(<uintptr_t>exported)
-        except BaseException:
-            free(exported)
-            raise
-        self._own.append(<uintptr_t>exported)
-        return exported
-
-    def put(self, Py_ssize_t index, array):
-        """Replace column `index` with `array`."""
-        if not 0 <= index < self.count:
-            raise IndexError(f"column {index} of {self.count}")
-        self._arrays[index] = self._export(array)
-
-    def append(self, array):
-        """Append a column and return its index."""
-        cdef ArrowArray** arrays
-        if self.count == self._room:
-            arrays = <ArrowArray**>realloc(
-                self._arrays, (2 * self._room + 8) * sizeof(ArrowArray*))
-            if arrays == NULL:
-                raise MemoryError
-            self._arrays = arrays
-            self._room = 2 * self._room + 8
-        self._arrays[self.count] = self._export(array)
-        self.count += 1
-        return self.count - 1
-
-    def sizes(self, const uint8_t[::1] kinds not None):
-        """Return (bytes of all non-null values as PLAIN, bytes of all Arrow buffers)."""
-        cdef int64_t plain = 0, arrow = 0, size
-        cdef Py_ssize_t i
-        if kinds.shape[0] != self.count:
-            raise ValueError(f"{kinds.shape[0]} kinds for {self.count} columns")
-        with nogil:
-            for i in range(self.count):
-                size = plain_size(self._arrays[i], kinds[i])
-                plain += size
-                arrow += arrow_size(self._arrays[i], kinds[i], size)
-        return plain, arrow
-
-
-# ---- Arrow arrays
-
-
-cdef inline const uint8_t* validity_of(const ArrowArray* array) noexcept nogil:
-    """Return the validity bitmap, or NULL if there are no nulls."""
-    if array.null_count == 0:
-        return NULL
-    return <const uint8_t*>array.buffers[0]
-
-
-cdef inline int64_t bitmap_size(const ArrowArray* array) noexcept nogil:
-    return (array.offset + array.length + 7) // 8
-
-
-cdef inline bint is_valid(const ArrowArray* array, int64_t i) noexcept nogil:
-    cdef const uint8_t* validity = validity_of(array)
-    cdef int64_t bit = array.offset + i
-    return validity == NULL or validity[bit >> 3] >> (bit & 7) & 1
-
-
-cdef int64_t count_valid(const ArrowArray* array) noexcept nogil:
-    cdef const uint8_t* validity = validity_of(array)
-    cdef int64_t row = 0, valid = 0
-    if validity == NULL:
-        return array.length
-    if array.null_count > 0:
-        return array.length - array.null_count
-    while row < array.length:
-        valid += fm_popcount64(fm_bits(validity, bitmap_size(array), array.offset + row,
-                                       <int>min(64, array.length - row)))
-        row += 64
-    return valid
-
-
-cdef inline int decimal_size(uint64_t low, int64_t high) noexcept nogil:
-    """Return the minimum number of bytes of a 128-bit integer in two's complement."""
-    cdef int size = 16
-    cdef uint64_t sign = <uint64_t>(high >> 63)
-    cdef uint64_t top = <uint64_t>high, below = low
-    if <uint64_t>high == sign and <uint64_t>(<int64_t>low >> 63) == sign:
-        top = low
-        below = sign
-        size = 8
-    # Drop a leading byte while it and the next bit only repeat the sign.
-    while size > 1 and top >> 55 == sign >> 55:
-        top = top << 8 | below >> 56
-        below <<= 8
-        size -= 1
-    return size
-
-
-cdef int64_t plain_size(const ArrowArray* array, int kind) noexcept nogil:
-    cdef int64_t valid = count_valid(array), total = 0, i
-    cdef const int32_t* offsets
-    cdef const uint8_t* validity = validity_of(array)
-    cdef const uint8_t* decimals
-    cdef uint64_t size
-    if width_of(kind):
-        return valid * width_of(kind)
-    if valid == 0:
-        return 0
-    if kind == DECIMAL128:
-        decimals = <const uint8_t*>array.buffers[1] + 16 * array.offset
-        for i in range(array.length):
-            if is_valid(array, i):
-                total += 1 + decimal_size(fm_load64(decimals + 16 * i),
-                                          <int64_t>fm_load64(decimals + 16 * i + 8))
-        return total
-    offsets = <const int32_t*>array.buffers[1] + array.offset
-    if validity == NULL:
-        total = offsets[array.length] - offsets[0]
-        for i in range(array.length):
-            total += varint_size(<uint32_t>(offsets[i + 1] - offsets[i]))
-        return total
-    for i in range(array.length):
-        size = <uint32_t>(offsets[i + 1] - offsets[i])
-        if is_valid(array, i):
-            total += size + varint_size(size)
-    return total
-
-
-cdef int64_t arrow_size(const ArrowArray* array, int kind, int64_t plain) noexcept nogil:
-    cdef int64_t size = array.length // 8 if validity_of(array) != NULL else 0
-    if kind == BOOL:
-        return size + array.length // 8
-    if kind >= BINARY:
-        return size + 4 * array.length + plain
-    if kind == DECIMAL64 or kind == DECIMAL128:
-        return size + 16 * array.length
-    if kind == TIMESTAMP_NS:
-        return size + 8 * array.length
-    return size + width_of(kind) * array.length
-
-
-# ---- dense values
-
-
-cdef struct Value:
-    uint64_t low       # a number, or the length of a string
-    uint64_t high      # the upper half of a decimal, or the address of a string
-
-
-cdef inline void load_value(const ArrowArray* array, int kind, int64_t i,
-                            Value* value) noexcept nogil:
-    """Return the value of row `i`, counted from the start of the buffers."""
-    cdef const uint8_t* data = <const uint8_t*>array.buffers[1]
-    cdef const int32_t* offsets
-    value.high = 0
-    if kind == BOOL:
-        value.low = data[i >> 3] >> (i & 7) & 1
-    elif kind == INT8:
-        value.low = data[i]
-    elif kind == INT16:
-        value.low = fm_load16(data + 2 * i)
-    elif kind == INT32 or kind == TIME:
-        value.low = fm_load32(data + 4 * i)
-    elif kind == DECIMAL64:
-        value.low = fm_load64(data + 16 * i)
-    elif kind == DECIMAL128:
-        value.low = fm_load64(data + 16 * i)
-        value.high = fm_load64(data + 16 * i + 8)
-    elif kind >= BINARY:
-        offsets = <const int32_t*>data
-        value.low = <uint32_t>(offsets[i + 1] - offsets[i])
-        value.high = <uint64_t>(<const uint8_t*>array.buffers[2] + offsets[i])
-    else:
-        value.low = fm_load64(data + 8 * i)
-
-
-cdef enum:
-    BLOCK = 1024  # values per block, which fit in the first-level cache
-
-
-cdef struct Walk:
-    ArrowArray** chunks
-    int64_t num_chunks
-    int kind
-    int64_t chunk      # where it is
-    int64_t row
-
-
-cdef int next_block(Walk* walk, Value* out) noexcept nogil:
-    """Read the next non-null values, as many as fit in a block; return 0 at the end."""
-    cdef const ArrowArray* array
-    cdef uint64_t valid
-    cdef int i, rows, count = 0
-    while walk.chunk < walk.num_chunks:
-        array = walk.chunks[walk.chunk]
-        if validity_of(array) == NULL:
-            rows = <int>min(<int64_t>(BLOCK - count), array.length - walk.row)
-            for i in range(rows):
-                load_value(array, walk.kind, array.offset + walk.row + i, &out[count + i])
-            count += rows
-            walk.row += rows
-        else:
-            while walk.row < array.length and count <= BLOCK - 64:
-                rows = <int>min(<int64_t>64, array.length - walk.row)
-                valid = fm_bits(validity_of(array), bitmap_size(array), array.offset + walk.row,
-                                rows)
-                while valid:
-                    load_value(array, walk.kind, array.offset + walk.row + fm_ctz64(valid),
-                               &out[count])
-                    count += 1
-                    valid &= valid - 1
-                walk.row += rows
-        if walk.row < array.length:
-            return count
-        walk.chunk += 1
-        walk.row = 0
-    return count
-
-
-# Reasons why a column cannot be encoded.
-cdef enum Fault:
-    FINE
-    BAD_UTF8
-    BAD_DECIMAL
-    BAD_TIME
-    NO_MEMORY
+ctypedef fused word:
+    uint8_t
+    uint16_t
+    uint32_t
+    uint64_t
 
 _FACTS = (
     "",
@@ -293,279 +98,300 @@ _FACTS = (
     "",
 )
 
-
-cdef int check(const ArrowArray* array, int kind, int digits) noexcept nogil:
-    """Check values that Arrow does not, such as UTF-8; a reader would refuse invalid ones.
-
-    A decimal may have `digits` digits.
-    """
-    cdef int64_t i
-    cdef const int32_t* offsets
-    cdef const uint8_t* data
-    if array.length == 0:
-        return FINE
-    if kind == STRING:
-        offsets = <const int32_t*>array.buffers[1] + array.offset
-        data = <const uint8_t*>array.buffers[2]
-        if fm_is_ascii(data + offsets[0], offsets[array.length] - offsets[0]):
-            return FINE
-        for i in range(array.length):
-            if is_valid(array, i) and not is_utf8(data + offsets[i], offsets[i + 1] - offsets[i]):
-                return BAD_UTF8
-    elif kind == DECIMAL64 or kind == DECIMAL128:
-        data = <const uint8_t*>array.buffers[1] + 16 * array.offset
-        for i in range(array.length):
-            if (not fm_has_digits(fm_load64(data + 16 * i), fm_load64(data + 16 * i + 8), digits)
-                    and is_valid(array, i)):
-                return BAD_DECIMAL
-    elif kind == TIME:
-        data = <const uint8_t*>array.buffers[1] + 4 * array.offset
-        for i in range(array.length):
-            if fm_load32(data + 4 * i) >= DAY and is_valid(array, i):
-                return BAD_TIME
-    return FINE
+# ---- what to choose by
 
 
-cdef inline bint same(const Value* a, const Value* b, int kind) noexcept nogil:
-    if a.low != b.low:
-        return False
-    if kind < BINARY:
-        return a.high == b.high
-    return a.high == b.high or fm_equal(<const uint8_t*>a.high, <const uint8_t*>b.high, a.low)
+# How pages are chosen and compressed.
+cdef struct Rule:
+    bint by_cost
+    int64_t max_entries    # of dictionaries, if not by cost
+    int64_t max_bytes
+    bint is_tuned          # whether zstd gets parameters that suit the page, not those of a level
+    int level
+    bint checksum
 
 
-cdef inline uint64_t mix(uint64_t x) noexcept nogil:
-    x ^= x >> 32
-    x *= <uint64_t>0x9E3779B97F4A7C15ULL
-    return x ^ x >> 29
+cdef enum:
+    MAX_ENTRIES = 65536       # of a dictionary that is chosen by cost
+    SAMPLE_BYTES = 8192       # that are compressed to predict the size of a page
+    NEIGHBOURS = 4096         # values whose neighbours are compared
+    MIN_BLOCK = 512           # bytes that get a block of their own in a frame
+    MIN_GROUP = 4096          # the same for the parts of several pages
+    MIN_PADDED = 1000         # values from which unused entries may pay
+    SMALL_PAGE = 16384        # bytes for which level 1 has parameters of its own
 
 
-cdef inline uint64_t hash_value(const Value* value, int kind) noexcept nogil:
-    cdef const uint8_t* text
-    cdef uint64_t h, size
-    if kind < BINARY:
-        return mix(value.low ^ value.high * <uint64_t>0xC2B2AE3D27D4EB4FULL)
-    text = <const uint8_t*>value.high
-    size = value.low
-    h = size * <uint64_t>0x9E3779B97F4A7C15ULL
-    while size >= 8:
-        h = mix(h ^ fm_load64(text))
-        text += 8
-        size -= 8
-    if size >= 4:
-        h = mix(h ^ fm_load32(text) ^ <uint64_t>fm_load32(text + size - 4) << 32)
-    elif size:
-        h = mix(h ^ text[0] ^ <uint64_t>text[size >> 1] << 8 ^ <uint64_t>text[size - 1] << 16)
-    return mix(h)
+# zstd parameters for kinds of pages, measured in docs/layout.md.
+cdef enum Tuning:
+    LEVEL   # those of level 1
+    BASE    # numbers
+    SHORT   # float32: matches of four bytes
+    NEAR    # rising values and runs: only what came just before
+    ZERO    # the same for eight bytes of which most are zero
+    STEP    # values with equal differences
+    RUNS    # indices with runs
+    ENTROPY # indices without: nearly no matches
+    MIXED   # a whole bucket
 
 
-cdef inline int64_t size_value(const Value* value, int kind) noexcept nogil:
-    if kind >= BINARY:
-        return varint_size(value.low) + <int64_t>value.low
-    if kind == DECIMAL128:
-        return 1 + decimal_size(value.low, <int64_t>value.high)
-    return width_of(kind)
+cdef Parameters parameters_of(int tuning, const Rule* rule) noexcept nogil:
+    cdef Parameters found
+    found.checksum = rule.checksum
+    found.level = rule.level
+    found.strategy = 0
+    if tuning == LEVEL or not rule.is_tuned:
+        return found
+    found.strategy = FAST
+    found.window_log = 20
+    found.hash_log = 16
+    found.chain_log = 6
+    found.search_log = 1
+    found.min_match = 6
+    if tuning == SHORT:
+        found.min_match = 4
+    elif tuning == NEAR:
+        found.min_match = 5
+        found.hash_log = 6
+    elif tuning == ZERO:
+        found.strategy = DFAST
+        found.min_match = 7
+        found.hash_log = 6
+    elif tuning == STEP:
+        found.strategy = DFAST
+        found.min_match = 7
+        found.hash_log = found.chain_log = 9
+    elif tuning == RUNS:
+        found.strategy = DFAST
+        found.min_match = 4
+        found.hash_log = 15
+        found.chain_log = 14
+    elif tuning == ENTROPY:
+        found.min_match = 7
+        found.hash_log = 6
+    elif tuning == MIXED:
+        found.min_match = 5
+        found.hash_log = 14
+    return found
 
 
-cdef uint8_t* put_value(uint8_t* out, const Value* value, int kind) noexcept nogil:
-    cdef int64_t number, millis
-    cdef int size, i
-    if kind <= INT8:
-        out[0] = <uint8_t>value.low
-        return out + 1
-    if kind == INT16:
-        fm_store16(out, fm_swap16(<unsigned short>value.low))
-        return out + 2
-    if kind == INT32 or kind == TIME:
-        fm_store32(out, fm_swap32(<uint32_t>value.low))
-        return out + 4
-    if kind == TIMESTAMP_NS:
-        number = <int64_t>value.low
-        millis = number // 1000000 - (number % 1000000 < 0)
-        fm_store64(out, fm_swap64(<uint64_t>millis))
-        fm_store32(out + 8, fm_swap32(<uint32_t>(value.low - <uint64_t>millis * 1000000)))
-        return out + 12
-    if kind == DECIMAL128:
-        size = decimal_size(value.low, <int64_t>value.high)
-        out[0] = <uint8_t>size
-        out += 1
-        for i in range(size):
-            number = size - 1 - i
-            out[i] = <uint8_t>(value.low >> (8 * number) if number < 8
-                               else value.high >> (8 * (number - 8)))
-        return out + size
-    if kind >= BINARY:
-        out = put_varint(out, value.low)
-        fm_copy(out, <const uint8_t*>value.high, value.low)
-        return out + value.low
-    fm_store64(out, fm_swap64(value.low))
-    return out + 8
-
-
-# ---- dictionaries
-
-
-cdef struct Dictionary:
-    uint32_t* slots        # entry number + 1, 0 = free
-    uint64_t num_slots     # a power of two
-    Value* entries
-    int64_t room
+# What is known about the values of a column.
+cdef struct Traits:
+    int width            # bytes of a number; 0 for texts and large decimals
+    bint is_float
     int64_t count
-    int64_t bytes          # of the entries in the file
-    uint32_t last          # the entry of the previous value
-    uint8_t* indices       # of the values so far, of one or four bytes each
-    int64_t index_bytes
-    int64_t index_room     # in bytes
-    int64_t num_indices
+    int64_t plain        # bytes as PLAIN
+    int64_t entries      # distinct values; 0 if there is no dictionary
+    int64_t table        # bytes of the entries with their number
+    double equal         # share of neighbours that are equal
+    double equal_rare    # the same without the most frequent value
+    double rising        # share of the neighbours that differ
+    bint has_steps       # whether most differences are equal
+    bint is_small        # whether all values are below 2**24
+    bint same_length     # of texts
+    double bits          # entropy of a value, if there are up to 256 distinct ones
+    double close         # share of neighbours that differ only after the first two bytes
+    double repeats       # share of the values that occurred before, roughly
 
 
-cdef bint begin(Dictionary* dictionary, int64_t max_entries) noexcept nogil:
-    if dictionary.slots == NULL:
-        dictionary.num_slots = 1024
-        dictionary.room = 512
-        dictionary.slots = <uint32_t*>malloc(dictionary.num_slots * sizeof(uint32_t))
-        dictionary.entries = <Value*>malloc(dictionary.room * sizeof(Value))
-        if dictionary.slots == NULL or dictionary.entries == NULL:
-            return False
-    memset(dictionary.slots, 0, dictionary.num_slots * sizeof(uint32_t))
-    dictionary.count = dictionary.bytes = dictionary.num_indices = 0
-    dictionary.index_bytes = 1 if max_entries <= 256 else 4
-    return True
+cdef struct Choice:
+    int encoding
+    int tuning
+    int plain_tuning     # if it is PLAIN after all
+    int64_t padded       # entries, with unused ones at the end
+    bint unsure          # whether to try another page too
 
 
-cdef bint reserve(Dictionary* dictionary, int64_t more) noexcept nogil:
-    """Make room for the indices of `more` values."""
-    cdef int64_t needed = (dictionary.num_indices + more) * dictionary.index_bytes
-    cdef uint8_t* indices
-    if needed > dictionary.index_room:
-        needed = max(needed, 2 * dictionary.index_room)
-        indices = <uint8_t*>realloc(dictionary.indices, needed)
-        if indices == NULL:
-            return False
-        dictionary.indices = indices
-        dictionary.index_room = needed
-    return True
+cdef int plain_tuning(const Traits* traits) noexcept nogil:
+    if traits.width == 0:
+        return NEAR if traits.equal_rare >= 0.5 else LEVEL
+    if traits.rising >= 0.9 and not traits.has_steps or traits.equal_rare >= 0.5:
+        return ZERO if traits.is_small else NEAR
+    if traits.plain <= SMALL_PAGE:
+        return LEVEL
+    if traits.has_steps:
+        return STEP
+    return SHORT if traits.is_float and traits.width == 4 and traits.repeats >= 0.3 else BASE
 
 
-cdef bint grow(Dictionary* dictionary, int kind) noexcept nogil:
-    cdef uint32_t* slots = <uint32_t*>calloc(2 * dictionary.num_slots, sizeof(uint32_t))
-    cdef Value* entries
+cdef int64_t padding(const Traits* traits, int bits, bint runs) noexcept nogil:
+    """Return how many entries make indices of 4 or 8 bits, which zstd can code by frequency.
+
+    That does not pay if all values are about equally frequent, unless there are runs.
+    """
+    if not runs and (traits.count < MIN_PADDED or traits.bits > bits - 0.1):
+        return 0
+    if 5 <= bits <= 7:
+        return 129
+    return 9 if bits == 3 or (bits == 2 and runs) else 0
+
+
+cdef Choice choose(const Traits* traits) noexcept nogil:
+    """Choose the encoding that is probably the smallest after compression."""
+    cdef Choice choice
+    cdef int bits = bit_width(traits.entries)
+    cdef int64_t indices = (traits.count * bits + 7) // 8
+    cdef bint runs
+    choice.encoding = PLAIN
+    choice.tuning = choice.plain_tuning = plain_tuning(traits)
+    choice.padded = 0
+    choice.unsure = False
+    if traits.entries == 0 or traits.table + indices >= traits.plain:
+        return choice
+    if traits.rising >= 0.9 and bits > 2:
+        return choice
+    if traits.width == 1 and traits.entries > 16:
+        return choice
+    if 0 < traits.width <= 4 and bits > 8 and traits.entries > traits.count // 8:
+        return choice
+    if bits <= 8:
+        runs = traits.equal >= 0.5 or (bits >= 4 and traits.equal >= 0.3)
+        choice.encoding = DICT
+        if runs:
+            choice.tuning = RUNS
+            choice.padded = padding(traits, bits, True)
+        else:
+            choice.tuning = BASE
+            if traits.count < MIN_PADDED:
+                choice.tuning = LEVEL
+            elif traits.table <= indices:
+                choice.tuning = ENTROPY
+            choice.padded = padding(traits, bits, False)
+        return choice
+    choice.encoding = DICT
+    choice.unsure = traits.entries > traits.count // 8 or traits.equal_rare >= 0.5
+    if traits.equal >= 0.3:
+        choice.tuning = RUNS
+    elif traits.width == 0 and not traits.same_length:
+        choice.tuning = ENTROPY
+    else:
+        choice.tuning = BASE
+    return choice
+
+
+# ---- neighbours
+
+
+cdef struct Neighbours:
+    int64_t pairs
+    int64_t equal
+    int64_t rising
+    int64_t falling
+    int64_t close
+
+
+cdef void compare_words(const word* values, int64_t count, Neighbours* found) noexcept nogil:
+    """Compare neighbours as they are ordered in a file."""
+    cdef int64_t i, equal = 0, rising = 0, close = 0
+    cdef int shift = 8 * sizeof(word) - 16 if sizeof(word) > 2 else 0
+    for i in range(1, count):
+        equal += values[i] == values[i - 1]
+        rising += values[i] > values[i - 1]
+        close += (values[i] ^ values[i - 1]) >> shift == 0
+    found.close += close
+    found.pairs += count - 1
+    found.equal += equal
+    found.rising += rising
+    found.falling += count - 1 - equal - rising
+
+
+cdef Neighbours compare_neighbours(const uint8_t* values, int64_t count, int width) noexcept nogil:
+    """Compare the neighbours among numbers, or a sample of them in four places."""
+    cdef Neighbours found
+    cdef int64_t part = count if count <= NEIGHBOURS else NEIGHBOURS // 4
+    cdef int64_t start = 0, step = count if count <= NEIGHBOURS else (count - part) // 3
+    memset(&found, 0, sizeof(Neighbours))
+    while start + part <= count and count > 1:
+        if width == 1:
+            compare_words(values + start, part, &found)
+        elif width == 2:
+            compare_words(<const uint16_t*>values + start, part, &found)
+        elif width == 4:
+            compare_words(<const uint32_t*>values + start, part, &found)
+        else:
+            compare_words(<const uint64_t*>values + start, part, &found)
+        start += step
+    return found
+
+
+cdef bint has_equal_steps(const word* values, int64_t count) noexcept nogil:
+    """Return whether nine of ten differences at the beginning are the same."""
+    cdef int64_t i, steps = min(count - 1, <int64_t>256), equal = 0
+    cdef word step
+    if count < 16:
+        return False
+    step = values[steps // 2] - values[steps // 2 - 1]
+    if step == 0:
+        return False
+    for i in range(1, steps + 1):
+        equal += <word>(values[i] - values[i - 1]) == step
+    return 10 * equal > 9 * steps
+
+
+cdef bint has_steps(const uint8_t* values, int64_t count, int width) noexcept nogil:
+    if width == 2:
+        return has_equal_steps(<const uint16_t*>values, count)
+    if width == 4:
+        return has_equal_steps(<const uint32_t*>values, count)
+    return width == 8 and has_equal_steps(<const uint64_t*>values, count)
+
+
+cdef bint are_small(const uint8_t* values, int64_t count, int width) noexcept nogil:
+    """Return whether all numbers of eight bytes are below 2**24."""
+    cdef uint64_t all_bits = 0
     cdef int64_t i
-    cdef uint64_t slot
-    if slots == NULL:
-        return False
-    entries = <Value*>realloc(dictionary.entries, 2 * dictionary.room * sizeof(Value))
-    if entries == NULL:
-        free(slots)
-        return False
-    free(dictionary.slots)
-    dictionary.slots = slots
-    dictionary.entries = entries
-    dictionary.num_slots *= 2
-    dictionary.room *= 2
-    for i in range(dictionary.count):
-        slot = hash_value(&entries[i], kind) & (dictionary.num_slots - 1)
-        while slots[slot]:
-            slot = (slot + 1) & (dictionary.num_slots - 1)
-        slots[slot] = <uint32_t>(i + 1)
-    return True
+    if width == 8:
+        for i in range(count):
+            all_bits |= (<const uint64_t*>values)[i]
+    return width == 8 and all_bits < 1 << 24
 
 
-cdef int find(Dictionary* dictionary, const Value* value, int kind, int64_t max_entries,
-              int64_t max_bytes) noexcept nogil:
-    """Set `last` to the entry of `value`; return 1, 0 if there are too many, -1 without memory."""
-    cdef uint64_t mask = dictionary.num_slots - 1
-    cdef uint64_t slot = hash_value(value, kind) & mask
-    while dictionary.slots[slot]:
-        dictionary.last = dictionary.slots[slot] - 1
-        if same(value, &dictionary.entries[dictionary.last], kind):
-            return 1
-        slot = (slot + 1) & mask
-    if dictionary.count >= max_entries:
-        return 0
-    dictionary.bytes += size_value(value, kind)
-    if dictionary.bytes > max_bytes:
-        return 0
-    if dictionary.count == dictionary.room:
-        if not grow(dictionary, kind):
-            return -1
-        mask = dictionary.num_slots - 1
-        slot = hash_value(value, kind) & mask
-        while dictionary.slots[slot]:
-            slot = (slot + 1) & mask
-    dictionary.last = <uint32_t>dictionary.count
-    dictionary.entries[dictionary.last] = value[0]
-    dictionary.count += 1
-    dictionary.slots[slot] = dictionary.last + 1
-    return 1
+cdef double equal_rare(const Dictionary* dictionary) noexcept nogil:
+    """Return the share of equal neighbours among values other than one that has most rows."""
+    cdef int64_t count = min(dictionary.num_indices, <int64_t>NEIGHBOURS), i, pairs = 0, equal = 0
+    cdef const uint32_t* indices = dictionary.indices + (dictionary.num_indices - count) // 2
+    cdef uint32_t frequent = 0
+    cdef int64_t votes = 0
+    for i in range(count):  # if a value has most rows, this finds it
+        if votes == 0:
+            frequent = indices[i]
+        votes += 1 if indices[i] == frequent else -1
+    for i in range(1, count):
+        if indices[i] != frequent:
+            pairs += 1
+            equal += indices[i] == indices[i - 1]
+    return equal / <double>pairs if pairs else 0.0
 
 
-cdef int feed(Dictionary* dictionary, const Value* values, int count, int kind,
-              int64_t max_entries, int64_t max_bytes) noexcept nogil:
-    """Add `count` values; return 1, 0 if there are too many entries, -1 without memory."""
-    cdef int i, found
-    cdef int64_t at = dictionary.num_indices
-    if not reserve(dictionary, count):
-        return -1
+cdef double bits_per_value(const Dictionary* dictionary) noexcept nogil:
+    """Return the entropy of up to 256 distinct values, from a sample."""
+    cdef int64_t count = min(dictionary.num_indices, <int64_t>NEIGHBOURS), i
+    cdef const uint32_t* indices = dictionary.indices + (dictionary.num_indices - count) // 2
+    cdef uint32_t[256] rows
+    cdef double bits = 0
+    memset(rows, 0, sizeof(rows))
     for i in range(count):
-        # A value often equals the previous one, and then needs no hash.
-        if dictionary.count == 0 or not same(&values[i], &dictionary.entries[dictionary.last],
-                                             kind):
-            found = find(dictionary, &values[i], kind, max_entries, max_bytes)
-            if found <= 0:
-                return found
-        if dictionary.index_bytes == 1:
-            dictionary.indices[at + i] = <uint8_t>dictionary.last
-        else:
-            (<uint32_t*>dictionary.indices)[at + i] = dictionary.last
-    dictionary.num_indices += count
-    return 1
+        rows[indices[i]] += 1
+    for i in range(dictionary.count):
+        if rows[i]:
+            bits -= rows[i] * log2(rows[i] / <double>count)
+    return bits / count
 
 
-cdef void pack(const Dictionary* dictionary, int width, uint8_t* out) noexcept nogil:
-    """Write the indices with `width` bits each, low bit first."""
-    cdef uint64_t window = 0, index
-    cdef int filled = 0
-    cdef int64_t i
-    for i in range(dictionary.num_indices):
-        if dictionary.index_bytes == 1:
-            index = dictionary.indices[i]
-        else:
-            index = (<uint32_t*>dictionary.indices)[i]
-        window |= index << filled
-        filled += width
-        while filled >= 8:
-            out[0] = <uint8_t>window
-            out += 1
-            window >>= 8
-            filled -= 8
-    if filled:
-        out[0] = <uint8_t>window
+cdef double repeats(const Dictionary* dictionary, int64_t count) noexcept nogil:
+    """Estimate the share of values that occurred before, from the values seen so far.
+
+    They are taken for draws from equally frequent values: with k of them, d distinct ones and n
+    values seen, n - d is about n * n / 2k.
+    """
+    cdef double seen = dictionary.seen
+    cdef double draws = 2 * (seen - dictionary.count) / seen * count / seen
+    return 1 - (1 - exp(-draws)) / draws if draws > 0 else 0.0
 
 
-cdef void put_nulls(ArrowArray** chunks, int64_t num_chunks, int64_t rows,
-                    uint8_t* out) noexcept nogil:
-    """Write the null bitmap of all chunks; 1 means null."""
-    cdef int64_t chunk, row, at = 0, byte
-    cdef const uint8_t* validity
-    cdef uint64_t bits
-    cdef int count
-    memset(out, 0, (rows + 7) // 8)
-    for chunk in range(num_chunks):
-        validity = validity_of(chunks[chunk])
-        row = 0
-        while validity != NULL and row < chunks[chunk].length:
-            # 56 bits, shifted by up to 7, fit in one word.
-            count = <int>min(56, chunks[chunk].length - row)
-            bits = ~fm_bits(validity, bitmap_size(chunks[chunk]), chunks[chunk].offset + row, count)
-            bits = (bits & ((<uint64_t>1 << count) - 1)) << ((at + row) & 7)
-            byte = (at + row) >> 3
-            while bits:
-                out[byte] |= <uint8_t>bits
-                bits >>= 8
-                byte += 1
-            row += count
-        at += chunks[chunk].length
+cdef double equal_indices(const Dictionary* dictionary) noexcept nogil:
+    cdef Neighbours found = compare_neighbours(
+        <const uint8_t*>dictionary.indices, dictionary.num_indices, 4)
+    return found.equal / <double>found.pairs if found.pairs else 0.0
 
 
 # ---- pages
@@ -573,137 +399,610 @@ cdef void put_nulls(ArrowArray** chunks, int64_t num_chunks, int64_t rows,
 
 cdef struct Encoded:
     int encoding
+    int tuning
     bint has_nulls
     int64_t rows
+    int64_t num_nulls
     uint8_t* page      # encoding, flags, then the parts
     int64_t meta       # sizes of the parts
     int64_t nulls
     int64_t data
+    uint8_t* frame     # the compressed page, if it is known
+    int64_t frame_size
+    bint is_measured   # statistics
+    bint has_range
+    Value low
+    Value high
+    uint8_t* bounds    # both, if they are texts: they must outlive the batches
 
 
-cdef int64_t dictionary_size(const Dictionary* dictionary) noexcept nogil:
-    """Return the bytes of the entries, including their count."""
-    return varint_size(dictionary.count) + dictionary.bytes
+# What a thread uses for one column after another.
+cdef struct Workspace:
+    Dictionary dictionary
+    Scratch numbers
+    Scratch sorting
+    Scratch sample
+    Scratch collected
 
 
-cdef int64_t indices_size(const Dictionary* dictionary) noexcept nogil:
-    return (dictionary.num_indices * bit_width(dictionary.count) + 7) // 8
+cdef void free_workspace(Workspace* space) noexcept nogil:
+    free_dictionary(&space.dictionary)
+    free(space.numbers.data)
+    free(space.sorting.data)
+    free(space.sample.data)
+    free(space.collected.data)
 
 
-cdef int choose(Walk* walk, int64_t valid, Dictionary* dictionary, bint use_dictionary,
-                int64_t max_entries, int64_t max_bytes, Value* first, Encoded* out) noexcept nogil:
-    """Choose the encoding and compute the sizes of the parts; return a Fault."""
+cdef inline int64_t page_size(const Encoded* page) noexcept nogil:
+    return 2 + page.meta + page.nulls + page.data
+
+
+cdef int64_t compress_page(const Encoded* page, const Rule* rule, uint8_t* out, int64_t room) noexcept nogil:
+    """Compress a page; return the size of the frame, or an error of zstd.
+
+    Table, null bitmap and indices have little in common: each gets a block of its own if it is not
+    too short.
+    """
+    cdef Parameters parameters = parameters_of(page.tuning, rule)
+    cdef int64_t[2] cuts
+    cdef int num_cuts = 0
+    if rule.is_tuned and rule.by_cost:
+        if page.encoding == DICT and page.meta >= MIN_BLOCK // 2 and page.data >= MIN_BLOCK:
+            cuts[num_cuts] = 2 + page.meta
+            num_cuts += 1
+        if page.nulls >= MIN_BLOCK and page.data >= MIN_BLOCK:
+            cuts[num_cuts] = 2 + page.meta + page.nulls
+            num_cuts += 1
+    return zstd_compress(&parameters, page.page, page_size(page), cuts, num_cuts, out, room)
+
+
+cdef void put_plain(const Source* source, const uint8_t* numbers, uint8_t* at) noexcept nogil:
+    """Write the values as PLAIN; `numbers` are those of a column of numbers."""
     cdef Value[BLOCK] values
-    cdef int i, count, status = use_dictionary, kind = walk.kind
-    cdef int64_t plain = valid * width_of(kind)
-    cdef bint constant = True, started = False
-    if width_of(kind) and kind != TIMESTAMP_NS:
-        max_bytes = INT64_MAX  # the limit applies to variable lengths and to these timestamps
-    if use_dictionary and not begin(dictionary, max_entries):
-        return NO_MEMORY
-    # If the column is neither constant nor a dictionary, only variable lengths still matter.
-    while constant or status or not width_of(kind):
-        count = next_block(walk, values)
-        if count == 0:
-            break
-        if not started:
-            first[0] = values[0]
-            started = True
-        i = 0
-        while constant and i < count:
-            constant = same(&values[i], first, kind)
-            i += 1
-        if not width_of(kind):
-            for i in range(count):
-                plain += size_value(&values[i], kind)
-        if status:
-            status = feed(dictionary, values, count, kind, max_entries, max_bytes)
-            if status < 0:
-                return NO_MEMORY
-    if constant:
-        out.encoding = CONST
-        out.meta = size_value(first, kind)
-    elif status and dictionary_size(dictionary) + indices_size(dictionary) < plain:
-        out.encoding = DICT
-        out.meta = dictionary_size(dictionary)
-        out.data = indices_size(dictionary)
-    else:
-        out.encoding = PLAIN
-        out.data = plain
-    return FINE
-
-
-cdef void put_plain(Walk* walk, uint8_t* at) noexcept nogil:
-    cdef Value[BLOCK] values
-    cdef int i, count = next_block(walk, values)
-    while count:
-        for i in range(count):
-            at = put_value(at, &values[i], walk.kind)
-        count = next_block(walk, values)
-
-
-cdef int encode_column(ArrowArray** chunks, int64_t num_chunks, int kind, int digits,
-                       bint use_dictionary, int64_t max_entries, int64_t max_bytes,
-                       Dictionary* dictionary, Encoded* out) noexcept nogil:
-    """Encode one column, except array data blocks; return a Fault."""
-    cdef int64_t i, valid = 0
-    cdef Value first
+    cdef Value value
     cdef Walk walk
+    cdef int i, count, width = width_of(source.kind)
+    cdef int64_t k
+    if source.kind == TIMESTAMP_NS:
+        value.high = 0
+        for k in range(source.valid):
+            value.low = (<const uint64_t*>numbers)[k]
+            at = put_value(at, &value, TIMESTAMP_NS)
+    elif width == 1:
+        memcpy(at, numbers, source.valid)
+    elif width == 2:
+        fm_put16(at, <const uint16_t*>numbers, source.valid)
+    elif width == 4:
+        fm_put32(at, <const uint32_t*>numbers, source.valid)
+    elif width == 8:
+        fm_put64(at, <const uint64_t*>numbers, source.valid)
+    elif source.gathered != NULL:
+        memcpy(at, source.data, source.gathered.data.size)
+    elif source.kind >= BINARY:
+        for k in range(source.num_chunks):
+            at = put_texts(source.chunks[k], at)
+    else:
+        memset(&walk, 0, sizeof(Walk))
+        walk.source = source
+        count = next_block(&walk, values)
+        while count:
+            for i in range(count):
+                at = put_value(at, &values[i], source.kind)
+            count = next_block(&walk, values)
+
+
+cdef int put_page(Source* source, const uint8_t* numbers, const Value* first,
+                  const Dictionary* dictionary, int64_t padded, Encoded* out) noexcept nogil:
+    """Write the page of the chosen encoding; return a Fault."""
+    cdef int64_t i, entries = 0
+    cdef int bits = 0
     cdef uint8_t* at
-    cdef int fault
-
-    out.rows = 0
-    for i in range(num_chunks):
-        out.rows += chunks[i].length
-        valid += count_valid(chunks[i])
-        fault = check(chunks[i], kind, digits)
-        if fault:
-            return fault
-    out.encoding = ALL_NULL
-    if valid == 0 or kind == ARRAY_BLOCK:
-        return FINE
-    out.has_nulls = valid < out.rows
-    out.nulls = (out.rows + 7) // 8 if out.has_nulls else 0
-    walk.chunks = chunks
-    walk.num_chunks = num_chunks
-    walk.kind = kind
-    walk.chunk = walk.row = 0
-    fault = choose(&walk, valid, dictionary, use_dictionary, max_entries, max_bytes, &first, out)
-    if fault:
-        return fault
-
-    out.page = <uint8_t*>malloc(2 + out.meta + out.nulls + out.data)
+    out.has_nulls = source.valid < source.rows
+    out.nulls = (source.rows + 7) // 8 if out.has_nulls else 0
+    out.meta = out.data = 0
+    if out.encoding == CONST:
+        out.meta = size_value(first, source.kind)
+    elif out.encoding == DICT:
+        entries = max(padded, dictionary.count)
+        bits = bit_width(entries)
+        out.meta = varint_size(entries) + dictionary.bytes + (entries - dictionary.count) * size_value(
+            &dictionary.entries[dictionary.count - 1], source.kind)
+        out.data = (dictionary.num_indices * bits + 7) // 8
+    else:
+        out.data = plain_size_of(source)
+    free(out.page)
+    out.page = <uint8_t*>malloc(page_size(out))
     if out.page == NULL:
         return NO_MEMORY
     out.page[0] = out.encoding
     out.page[1] = out.has_nulls
     at = out.page + 2
     if out.encoding == CONST:
-        at = put_value(at, &first, kind)
+        at = put_value(at, first, source.kind)
     elif out.encoding == DICT:
-        at = put_varint(at, dictionary.count)
-        for i in range(dictionary.count):
-            at = put_value(at, &dictionary.entries[i], kind)
+        at = put_varint(at, entries)
+        for i in range(entries):
+            at = put_value(at, &dictionary.entries[min(i, dictionary.count - 1)], source.kind)
     if out.has_nulls:
-        put_nulls(chunks, num_chunks, out.rows, at)
+        put_nulls(source, at)
         at += out.nulls
     if out.encoding == DICT:
-        pack(dictionary, bit_width(dictionary.count), at)
+        pack_indices(dictionary, bits, at)
     elif out.encoding == PLAIN:
-        walk.chunk = walk.row = 0
-        put_plain(&walk, at)
+        put_plain(source, numbers, at)
     return FINE
+
+
+cdef int64_t sample_size(const uint8_t* data, int64_t size, int tuning, const Rule* rule,
+                         Workspace* space) noexcept nogil:
+    """Return the compressed size of some bytes of PLAIN data, or an error of zstd."""
+    cdef Parameters parameters = parameters_of(tuning, rule)
+    cdef int64_t room = zstd_bound(SAMPLE_BYTES)
+    cdef uint8_t* out = need(&space.sample, room)
+    if out == NULL:
+        return ZSTD_NO_MEMORY
+    return zstd_compress(&parameters, data, size, NULL, 0, out, room)
+
+
+cdef const uint8_t* plain_sample(const Encoded* page, int64_t size) noexcept nogil:
+    """Return `size` bytes from the middle of PLAIN data, from a multiple of eight."""
+    return page.page + 2 + page.nulls + (page.data - size) // 2 // 8 * 8
+
+
+cdef int tune_plain(Encoded* page, const Traits* traits, const Rule* rule, Workspace* space) noexcept nogil:
+    """Try on a sample whether values resemble those just before them; return a Fault."""
+    cdef int64_t size = max(<int64_t>SAMPLE_BYTES // 4, min(page.data // 8, <int64_t>SAMPLE_BYTES)), now, then
+    cdef const uint8_t* sample = plain_sample(page, size)
+    cdef int other
+    cdef double factor
+    if page.encoding != PLAIN or page.frame != NULL or not rule.is_tuned or page.data < 4 * SAMPLE_BYTES:
+        return FINE
+    if traits.width == 0 and page.tuning == LEVEL:
+        other = NEAR
+        factor = 0.98
+    elif traits.width == 8 and page.tuning == BASE and traits.close >= 0.8:
+        # Matches far away mislead BASE in a whole page, but not in a sample.
+        other = NEAR
+        factor = 1.001
+    elif traits.width == 8 and page.tuning == NEAR and traits.rising >= 0.9:
+        other = ZERO
+        factor = 1
+    else:
+        return FINE
+    now = sample_size(sample, size, page.tuning, rule, space)
+    then = sample_size(sample, size, other, rule, space)
+    if now < 0 or then < 0:
+        return NO_MEMORY
+    if then < factor * now:
+        page.tuning = other
+    return FINE
+
+
+cdef int keep_frame(Encoded* page, const Rule* rule) noexcept nogil:
+    """Compress a page and keep the frame; return a Fault."""
+    cdef int64_t room = zstd_bound(page_size(page))
+    page.frame = <uint8_t*>malloc(room)
+    if page.frame == NULL:
+        return NO_MEMORY
+    page.frame_size = compress_page(page, rule, page.frame, room)
+    return FINE if page.frame_size >= 0 else NO_MEMORY
+
+
+cdef int64_t compressed_share(const uint8_t* data, int64_t size, int tuning, const Rule* rule,
+                              Workspace* space) noexcept nogil:
+    """Return the size that data has after compression, predicted from a sample; or an error."""
+    cdef int64_t part = min(size, <int64_t>SAMPLE_BYTES)
+    cdef int64_t found = sample_size(data + (size - part) // 2 // 8 * 8, part, tuning, rule, space)
+    return found * size // part if found > 0 else found
+
+
+cdef int try_plain(Source* source, const uint8_t* numbers, const Value* first, const Choice* choice,
+                   const Traits* traits, const Rule* rule, Workspace* space, Encoded* out) noexcept nogil:
+    """Replace the dictionary in `out` by PLAIN, if that is smaller; return a Fault."""
+    cdef const Dictionary* dictionary = &space.dictionary
+    cdef Encoded other = out[0]
+    cdef int64_t near, table
+    cdef double plain, indexed
+    cdef int fault
+    other.page = other.frame = NULL
+    other.encoding = PLAIN
+    other.tuning = choice.plain_tuning
+    fault = put_page(source, numbers, first, dictionary, 0, &other)
+    if fault:
+        return fault
+    near = compressed_share(other.page + 2 + other.nulls, other.data, LEVEL, rule, space)
+    table = compressed_share(out.page + 2, out.meta, out.tuning, rule, space)
+    if near < 0 or table < 0:
+        free(other.page)
+        return NO_MEMORY
+    # zstd makes of PLAIN values: what the sample shows, where values are near each other; where
+    # they are far apart, the first of each distinct value, and references that take six bits more
+    # than an index.
+    plain = min(0.95 * near, table + (traits.count - traits.entries) * (dictionary.index_bits + 6) / 8)
+    indexed = table + traits.count * dictionary.index_bits / 8 * (1 - traits.equal)
+    if plain < indexed / 1.15:
+        free(out.page)
+        out[0] = other
+        return FINE
+    if plain > indexed * 1.15:
+        free(other.page)
+        return FINE
+    fault = keep_frame(out, rule)
+    if not fault:
+        fault = keep_frame(&other, rule)
+    keep_smaller(out, &other)
+    return fault
+
+
+cdef void keep_smaller(Encoded* out, Encoded* other) noexcept nogil:
+    """Keep the page whose frame is smaller, and free the other one."""
+    if other.frame_size < out.frame_size:
+        out[0], other[0] = other[0], out[0]
+    free(other.page)
+    free(other.frame)
+
+
+cdef int try_unpadded(Source* source, const uint8_t* numbers, const Value* first, const Rule* rule,
+                      Workspace* space, Encoded* out) noexcept nogil:
+    """Leave the unused entries of the dictionary in `out` out, if that is smaller; return a Fault.
+
+    They seldom pay in pages that are compressed to very little.
+    """
+    cdef Encoded other = out[0]
+    cdef int fault = keep_frame(out, rule)
+    if fault or (space.dictionary.count > 4 and out.frame_size > page_size(out) // 16):
+        return fault
+    other.page = other.frame = NULL
+    if space.dictionary.count <= 4:
+        other.tuning = ZERO
+    fault = put_page(source, numbers, first, &space.dictionary, 0, &other)
+    if not fault:
+        fault = keep_frame(&other, rule)
+        keep_smaller(out, &other)
+    return fault
+
+
+cdef int finish_page(Source* source, const uint8_t* numbers, const Value* first, const Traits* traits,
+                     const Rule* rule, Workspace* space, Encoded* out) noexcept nogil:
+    """Write the page that is probably the smallest after compression; return a Fault."""
+    cdef Choice choice = choose(traits)
+    cdef int fault
+    out.encoding = choice.encoding
+    out.tuning = choice.tuning
+    if out.encoding == DICT:
+        if not sort_entries(&space.dictionary, source.kind, traits.table, &space.sorting):
+            return NO_MEMORY
+        if out.tuning == BASE and space.dictionary.count > 256 and is_walk(&space.dictionary):
+            out.tuning = SHORT
+    fault = put_page(source, numbers, first, &space.dictionary, choice.padded, out)
+    if fault:
+        return fault
+    if choice.unsure:
+        fault = try_plain(source, numbers, first, &choice, traits, rule, space, out)
+    elif choice.padded:
+        fault = try_unpadded(source, numbers, first, rule, space, out)
+    return tune_plain(out, traits, rule, space) if not fault else fault
+
+
+cdef bint all_equal(const uint8_t* data, int64_t count, int width) noexcept nogil:
+    return memcmp(data, data + width, (count - 1) * width) == 0
+
+
+cdef int encode_numbers(Source* source, const Rule* rule, bint use_dictionary, bint is_float, bint measured,
+                        Workspace* space, Encoded* out) noexcept nogil:
+    """Encode a column of numbers; return a Fault."""
+    cdef int width = number_width(source.kind), status = 0, fault
+    cdef const uint8_t* numbers = numbers_of(source, &space.numbers)
+    cdef Dictionary* dictionary = &space.dictionary
+    cdef Neighbours neighbours
+    cdef Limits limits
+    cdef Traits traits
+    cdef Choice choice
+    cdef Value first
+    if numbers == NULL:
+        return NO_MEMORY
+    first.low = first.high = 0
+    memcpy(&first.low, numbers, width)
+    if all_equal(numbers, source.valid, width):
+        out.encoding = CONST
+        if measured:
+            out.has_range = True
+            out.low = out.high = first
+        return put_page(source, numbers, &first, NULL, 0, out)
+    if use_dictionary:
+        # By cost: a table that is not smaller than the values is of no use.
+        limits.entries = min(<int64_t>MAX_ENTRIES, source.valid // 2 + 1) if rule.by_cost else rule.max_entries
+        limits.bytes = INT64_MAX if rule.by_cost or source.kind != TIMESTAMP_NS else rule.max_bytes
+        limits.guesses = rule.by_cost
+        status = index_numbers(dictionary, numbers, source.valid, width, width_of(source.kind), &limits)
+        if status < 0:
+            return NO_MEMORY
+    if measured:
+        measure_numbers(numbers, source, is_float, dictionary if status else NULL, out)
+    traits.width = width
+    traits.is_float = is_float
+    traits.count = source.valid
+    traits.plain = plain_size_of(source)
+    traits.entries = dictionary.count if status else 0
+    traits.table = varint_size(dictionary.count) + dictionary.bytes if status else 0
+    traits.same_length = True
+    if not rule.by_cost:
+        out.tuning = LEVEL
+        out.encoding = PLAIN
+        if status and traits.table + (source.valid * bit_width(traits.entries) + 7) // 8 < traits.plain:
+            out.encoding = DICT
+        return put_page(source, numbers, &first, dictionary, 0, out)
+    neighbours = compare_neighbours(numbers, source.valid, width)
+    traits.equal = neighbours.equal / <double>neighbours.pairs
+    traits.equal_rare = equal_rare(dictionary) if status else traits.equal
+    traits.close = neighbours.close / <double>neighbours.pairs
+    traits.bits = bits_per_value(dictionary) if 0 < traits.entries <= 256 else 0
+    traits.rising = 0
+    if neighbours.pairs > neighbours.equal:
+        traits.rising = max(neighbours.rising, neighbours.falling) / <double>(neighbours.pairs - neighbours.equal)
+    traits.has_steps = has_steps(numbers, source.valid, width)
+    traits.is_small = traits.rising >= 0.9 and are_small(numbers, source.valid, width)
+    traits.repeats = 1
+    if not status and dictionary.seen and use_dictionary:
+        traits.repeats = repeats(dictionary, source.valid)
+    return finish_page(source, numbers, &first, &traits, rule, space, out)
+
+
+cdef int encode_values(Source* source, const Rule* rule, bint use_dictionary, bint measured,
+                       Workspace* space, Encoded* out) noexcept nogil:
+    """Encode a column of texts or large decimals; return a Fault."""
+    cdef Dictionary* dictionary = &space.dictionary
+    cdef Value[BLOCK] values
+    cdef Limits limits
+    cdef Traits traits
+    cdef Choice choice
+    cdef Value first
+    cdef Walk walk
+    cdef int status = 0, fault, count, i
+    cdef bint constant = True, same_length = True
+    memset(&walk, 0, sizeof(Walk))
+    walk.source = source
+    next_block(&walk, values)
+    first = values[0]
+    traits.plain = plain_size_of(source)
+    if use_dictionary:
+        limits.entries = min(<int64_t>MAX_ENTRIES, source.valid // 2 + 1) if rule.by_cost else rule.max_entries
+        limits.bytes = traits.plain if rule.by_cost else rule.max_bytes
+        limits.guesses = rule.by_cost
+        status = index_values(dictionary, source, &limits)
+        if status < 0:
+            return NO_MEMORY
+        if status:
+            constant = dictionary.count == 1
+    if not status:
+        constant = is_constant(source, &first)
+    if constant:
+        out.encoding = CONST
+        if measured:
+            out.has_range = True
+            out.low = out.high = first
+        return put_page(source, NULL, &first, NULL, 0, out)
+    if measured:
+        measure_values(source, dictionary if status else NULL, out)
+    traits.width = 0
+    traits.is_float = False
+    traits.count = source.valid
+    traits.entries = dictionary.count if status else 0
+    traits.table = varint_size(dictionary.count) + dictionary.bytes if status else 0
+    traits.equal = equal_indices(dictionary) if status else 0
+    traits.equal_rare = equal_rare(dictionary) if status else 0
+    traits.bits = bits_per_value(dictionary) if 0 < traits.entries <= 256 else 0
+    traits.rising = traits.close = 0
+    traits.repeats = 0
+    traits.has_steps = traits.is_small = False
+    if not rule.by_cost:
+        out.tuning = LEVEL
+        out.encoding = PLAIN
+        if status and traits.table + (source.valid * bit_width(traits.entries) + 7) // 8 < traits.plain:
+            out.encoding = DICT
+        return put_page(source, NULL, &first, dictionary, 0, out)
+    # Texts of one length take so many bytes, if the first and the sample have it.
+    traits.same_length = traits.plain == source.valid * size_value(&first, source.kind)
+    return finish_page(source, NULL, &first, &traits, rule, space, out)
+
+
+cdef bint is_constant(const Source* source, const Value* first) noexcept nogil:
+    cdef Value[BLOCK] values
+    cdef Walk walk
+    cdef int i, count
+    memset(&walk, 0, sizeof(Walk))
+    walk.source = source
+    count = next_block(&walk, values)
+    while count:
+        for i in range(count):
+            if values[i].low != first.low:
+                return False
+            if source.kind < BINARY:
+                if values[i].high != first.high:
+                    return False
+            elif not fm_equal(<const uint8_t*>values[i].high, <const uint8_t*>first.high, first.low):
+                return False
+        count = next_block(&walk, values)
+    return True
+
+
+# ---- statistics
+
+
+cdef inline bint is_less(const Value* a, const Value* b, int kind) noexcept nogil:
+    """Compare texts by their bytes, and large decimals by their value."""
+    cdef int found
+    if kind >= BINARY:
+        found = memcmp(<const void*>a.high, <const void*>b.high, min(a.low, b.low))
+        return found < 0 or (found == 0 and a.low < b.low)
+    if a.high != b.high:
+        return <int64_t>a.high < <int64_t>b.high
+    return a.low < b.low
+
+
+cdef void measure_values(const Source* source, const Dictionary* dictionary, Encoded* out) noexcept nogil:
+    cdef Value[BLOCK] values
+    cdef const Value* found = values
+    cdef Walk walk
+    cdef int64_t i, count
+    memset(&walk, 0, sizeof(Walk))
+    walk.source = source
+    if dictionary != NULL:
+        found = dictionary.entries
+        count = dictionary.count
+    else:
+        count = next_block(&walk, values)
+    out.has_range = True
+    out.low = out.high = found[0]
+    while count:
+        for i in range(count):
+            if is_less(&found[i], &out.low, source.kind):
+                out.low = found[i]
+            elif is_less(&out.high, &found[i], source.kind):
+                out.high = found[i]
+        count = next_block(&walk, values) if dictionary == NULL else 0
+
+
+ctypedef fused floating:
+    float
+    double
+
+
+cdef void range_of_floats(const floating* values, int64_t count, floating* low, floating* high) noexcept nogil:
+    """The first value is both; NaN is neither less nor greater than it."""
+    cdef int64_t i
+    low[0] = high[0] = values[0]
+    for i in range(1, count):
+        if values[i] < low[0]:
+            low[0] = values[i]
+        if values[i] > high[0]:
+            high[0] = values[i]
+
+
+cdef void range_of_entries(const Dictionary* dictionary, int width, bint is_float, Encoded* out) noexcept nogil:
+    cdef int64_t i
+    cdef float low4, high4, one4
+    cdef double low8, high8, one8
+    cdef int64_t low, high, one
+    cdef int shift = 64 - 8 * width
+    out.low = out.high = dictionary.entries[0]
+    for i in range(1, dictionary.count):
+        if is_float and width == 4:
+            memcpy(&one4, &dictionary.entries[i].low, 4)
+            memcpy(&low4, &out.low.low, 4)
+            memcpy(&high4, &out.high.low, 4)
+            if one4 < low4:
+                out.low = dictionary.entries[i]
+            if one4 > high4:
+                out.high = dictionary.entries[i]
+        elif is_float:
+            memcpy(&one8, &dictionary.entries[i].low, 8)
+            memcpy(&low8, &out.low.low, 8)
+            memcpy(&high8, &out.high.low, 8)
+            if one8 < low8:
+                out.low = dictionary.entries[i]
+            if one8 > high8:
+                out.high = dictionary.entries[i]
+        else:
+            one = <int64_t>(dictionary.entries[i].low << shift)
+            low = <int64_t>(out.low.low << shift)
+            high = <int64_t>(out.high.low << shift)
+            if one < low:
+                out.low = dictionary.entries[i]
+            if one > high:
+                out.high = dictionary.entries[i]
+
+
+cdef void measure_numbers(const uint8_t* numbers, const Source* source, bint is_float,
+                          const Dictionary* dictionary, Encoded* out) noexcept nogil:
+    """Find the least and the greatest number, as the format defines them."""
+    cdef int width = number_width(source.kind)
+    out.has_range = True
+    out.low.low = out.low.high = out.high.low = out.high.high = 0
+    if dictionary != NULL:
+        range_of_entries(dictionary, width, is_float, out)
+    elif is_float and width == 4:
+        range_of_floats(<const float*>numbers, source.valid, <float*>&out.low.low, <float*>&out.high.low)
+    elif is_float:
+        range_of_floats(<const double*>numbers, source.valid, <double*>&out.low.low, <double*>&out.high.low)
+    elif width == 1:
+        fm_range8(<const int8_t*>numbers, source.valid, <int8_t*>&out.low.low, <int8_t*>&out.high.low)
+    elif width == 2:
+        fm_range16(<const int16_t*>numbers, source.valid, <int16_t*>&out.low.low, <int16_t*>&out.high.low)
+    elif width == 4:
+        fm_range32(<const int32_t*>numbers, source.valid, <int32_t*>&out.low.low, <int32_t*>&out.high.low)
+    else:
+        fm_range64(<const int64_t*>numbers, source.valid, <int64_t*>&out.low.low, <int64_t*>&out.high.low)
+
+
+cdef bint keep_bounds(Encoded* page, int kind) noexcept nogil:
+    """Copy bounds that are texts; return False without memory."""
+    if not page.has_range or kind < BINARY:
+        return True
+    page.bounds = <uint8_t*>malloc(page.low.low + page.high.low + 1)
+    if page.bounds == NULL:
+        return False
+    fm_copy(page.bounds, <const uint8_t*>page.low.high, page.low.low)
+    fm_copy(page.bounds + page.low.low, <const uint8_t*>page.high.high, page.high.low)
+    page.low.high = <uint64_t>page.bounds
+    page.high.high = <uint64_t>(page.bounds + page.low.low)
+    return True
+
+
+# ---- columns
+
+
+# What is asked for of a flat column.
+cdef enum:
+    MAY_USE_DICTIONARY = 1
+    IS_FLOAT = 2
+    MEASURED = 4
+
+
+cdef int encode_column(Source* source, int digits, int flags, const Rule* rule, Workspace* space,
+                       Encoded* out) noexcept nogil:
+    """Encode one column, except array data blocks; return a Fault."""
+    cdef int64_t i
+    cdef int fault
+    if source.gathered != NULL:
+        source.rows = source.gathered.rows
+        source.valid = source.gathered.count
+        source.data = assemble(source.gathered, &space.collected)
+        if source.data == NULL:
+            return NO_MEMORY
+    for i in range(source.num_chunks):
+        source.rows += source.chunks[i].length
+        source.valid += count_valid(source.chunks[i])
+        fault = check(source.chunks[i], source.kind, digits)
+        if fault:
+            return fault
+    out.rows = source.rows
+    out.num_nulls = source.rows - source.valid
+    out.encoding = ALL_NULL
+    if source.valid == 0 or source.kind == ARRAY_BLOCK:
+        return FINE
+    if number_width(source.kind):
+        fault = encode_numbers(source, rule, flags & MAY_USE_DICTIONARY, (flags & IS_FLOAT) != 0,
+                               (flags & MEASURED) != 0, space, out)
+    else:
+        fault = encode_values(source, rule, flags & MAY_USE_DICTIONARY, (flags & MEASURED) != 0, space, out)
+    if not fault and not keep_bounds(out, source.kind):
+        return NO_MEMORY
+    return fault
 
 
 cdef class EncodedPages:
     """The pages of the flat columns of a bucket."""
 
     cdef Encoded* _pages
+    cdef Rule _rule
+    cdef bytes _kinds
     cdef readonly Py_ssize_t count
 
-    def __cinit__(self, Py_ssize_t count):
-        self.count = count
-        self._pages = <Encoded*>calloc(count + 1, sizeof(Encoded))
+    def __cinit__(self, bytes kinds not None):
+        self.count = len(kinds)
+        self._kinds = kinds
+        self._pages = <Encoded*>calloc(self.count + 1, sizeof(Encoded))
         if self._pages == NULL:
             raise MemoryError
 
@@ -712,6 +1011,8 @@ cdef class EncodedPages:
         if self._pages != NULL:
             for i in range(self.count):
                 free(self._pages[i].page)
+                free(self._pages[i].frame)
+                free(self._pages[i].bounds)
             free(self._pages)
 
     def num_rows(self, Py_ssize_t flat):
@@ -774,6 +1075,14 @@ cdef class EncodedPages:
                     total += page.meta
         return mono, pages, total
 
+    def largest(self):
+        """Return the size of the largest page."""
+        cdef Py_ssize_t i
+        cdef int64_t size = 0
+        for i in range(self.count):
+            size = max(size, page_size(&self._pages[i]))
+        return size
+
     def monolithic(self, bytes header):
         """Return a monolithic bucket: `header`, then the parts of all pages, grouped by part."""
         cdef int64_t start = len(header), size = start + <int64_t>self.sizes()[0]
@@ -815,6 +1124,147 @@ cdef class EncodedPages:
                     at += page.data
         return result
 
+    def compressed(self, bytes header not None):
+        """Return a compressed monolithic bucket, which begins with `header`, and its size before."""
+        cdef bytes bucket
+        cdef const uint8_t* data
+        cdef uint8_t* out
+        cdef int64_t at = len(header) + (2 * self.count + 7) // 8 + (self.count + 7) // 8
+        cdef int64_t tables = 0, nulls = 0, size, done
+        cdef int64_t[2] cuts
+        cdef int num_cuts = 0
+        cdef Parameters parameters
+        cdef Py_ssize_t i
+        if self.count == 1 and not header and self._pages[0].page != NULL:
+            # A bucket of one flat column has the bytes of its page.
+            with nogil:
+                done = self._pages[0].frame == NULL and keep_frame(&self._pages[0], &self._rule)
+            if done:
+                raise MemoryError
+            return (<const char*>self._pages[0].frame)[:self._pages[0].frame_size], page_size(&self._pages[0])
+        bucket = self.monolithic(header)
+        data = <const uint8_t*>PyBytes_AsString(bucket)
+        size = len(bucket)
+        out = <uint8_t*>malloc(zstd_bound(size))
+        if out == NULL:
+            raise MemoryError
+        with nogil:
+            parameters = parameters_of(self._bucket_tuning(), &self._rule)
+            if self._rule.is_tuned and self._rule.by_cost:
+                for i in range(self.count):
+                    tables += self._pages[i].meta
+                    nulls += self._pages[i].nulls
+                at += tables
+                if tables >= MIN_GROUP and size - at >= MIN_GROUP:
+                    cuts[0] = at
+                    num_cuts = 1
+                at += nulls
+                if nulls >= MIN_GROUP and size - at >= MIN_GROUP:
+                    cuts[num_cuts] = at
+                    num_cuts += 1
+            done = zstd_compress(&parameters, data, size, cuts, num_cuts, out, zstd_bound(size))
+        try:
+            if done < 0:
+                raise MemoryError
+            return (<const char*>out)[:done], size
+        finally:
+            free(out)
+
+    cdef int _bucket_tuning(self) noexcept nogil:
+        """Return what suits most bytes of the bucket."""
+        cdef int64_t[MIXED + 1] bytes_of
+        cdef int64_t total = 0, near = 0
+        cdef Py_ssize_t i
+        cdef int tuning
+        memset(bytes_of, 0, sizeof(bytes_of))
+        for i in range(self.count):
+            if self._pages[i].page != NULL:
+                bytes_of[self._pages[i].tuning] += page_size(&self._pages[i])
+                total += page_size(&self._pages[i])
+        for tuning in range(MIXED):
+            if 10 * bytes_of[tuning] > 9 * total:
+                return tuning
+        for tuning in range(NEAR, STEP + 1):
+            near += bytes_of[tuning]
+        if 2 * near > total:
+            return NEAR
+        return MIXED
+
+    def paged(self, bytes header not None):
+        """Return a paged bucket: `header`, the directory, and the compressed pages."""
+        cdef int64_t start = len(header), room = start + 4 * self.count, at, done
+        cdef Py_ssize_t i
+        cdef Encoded* page
+        cdef bytes result
+        cdef uint8_t* out
+        cdef uint8_t* end
+        cdef const char* head = PyBytes_AsString(header)
+        for i in range(self.count):
+            page = &self._pages[i]
+            if page.frame != NULL:
+                room += 5 + page.frame_size
+            elif page.encoding != ALL_NULL:
+                room += 5 + zstd_bound(page_size(page))
+        out = <uint8_t*>malloc(room)
+        if out == NULL:
+            raise MemoryError
+        try:
+            done = at = start + 4 * self.count
+            with nogil:
+                memcpy(out, head, start)
+                for i in range(self.count):
+                    page = &self._pages[i]
+                    done = 0
+                    if page.encoding != ALL_NULL:
+                        end = put_varint(out + at, page_size(page))
+                        if page.frame != NULL:
+                            memcpy(end, page.frame, page.frame_size)
+                            done = page.frame_size
+                        else:
+                            done = compress_page(page, &self._rule, end, room - (end - out))
+                        if done < 0:
+                            break
+                        done += end - (out + at)
+                    fm_store32(out + start + 4 * i, <uint32_t>done)
+                    at += done
+            if done < 0:
+                raise MemoryError
+            return (<const char*>out)[:at]
+        finally:
+            free(out)
+
+    def statistics(self, Py_ssize_t first, Py_ssize_t count):
+        """Return the statistics of the first `count` columns, and how many there are.
+
+        They are encoded as in the row group index; `first` is the position of the first column.
+        """
+        cdef Py_ssize_t i, found = 0
+        cdef int64_t size = 0
+        cdef Encoded* page
+        cdef uint8_t* at
+        cdef bytes result
+        cdef const uint8_t[::1] kinds = self._kinds
+        if not 0 <= count <= self.count:
+            raise IndexError(count)
+        for i in range(count):
+            page = &self._pages[i]
+            if page.is_measured:
+                found += 1
+                size += 10
+                if page.has_range:
+                    size += size_value(&page.low, kinds[i]) + size_value(&page.high, kinds[i])
+        result = PyBytes_FromStringAndSize(NULL, size)
+        at = <uint8_t*>PyBytes_AsString(result)
+        for i in range(count):
+            page = &self._pages[i]
+            if page.is_measured:
+                at = put_varint(at, first + i)
+                at = put_varint(at, page.num_nulls)
+                if page.has_range:
+                    at = put_value(at, &page.low, kinds[i])
+                    at = put_value(at, &page.high, kinds[i])
+        return result[:at - <uint8_t*>PyBytes_AsString(result)], found
+
 
 class ColumnFault(ValueError):
     """A column cannot be encoded; `column` is its index among the requested columns."""
@@ -824,50 +1274,109 @@ class ColumnFault(ValueError):
         self.column = column
 
 
-def encode(list batches not None, columns, const uint8_t[::1] kinds not None,
-           const uint8_t[::1] digits not None, const uint8_t[::1] use_dictionary not None,
-           int64_t max_entries, int64_t max_bytes):
-    """Encode some `columns` of consecutive `batches`, which are `ArrowColumns` objects.
-
-    `digits` is the precision of each column that is a decimal.
-    """
-    cdef Py_ssize_t count = len(columns), num_batches = len(batches), i, k
-    cdef EncodedPages pages = EncodedPages(count)
-    cdef ArrowArray** chunks
-    cdef ArrowColumns batch
-    cdef Dictionary dictionary
-    cdef int fault = FINE
-    if not kinds.shape[0] == digits.shape[0] == use_dictionary.shape[0] == count:
-        raise ValueError(f"{kinds.shape[0]} kinds for {count} columns")
-    chunks = <ArrowArray**>malloc((count * num_batches + 1) * sizeof(ArrowArray*))
-    if chunks == NULL:
+cdef object _fail(int fault, Py_ssize_t column):
+    if fault == NO_MEMORY:
         raise MemoryError
-    memset(&dictionary, 0, sizeof(Dictionary))
+    raise ColumnFault(_FACTS[fault], column)
+
+
+def check_columns(ArrowColumns batch not None, bytes kinds not None, bytes digits not None):
+    """Raise ColumnFault if a batch contains values that a file must not have."""
+    cdef const uint8_t[::1] kind = kinds, precision = digits
+    cdef Py_ssize_t i, count = batch.count
+    cdef int fault = FINE
+    if not len(kinds) == len(digits) == count:
+        raise ValueError(f"{len(kinds)} kinds for {count} columns")
+    with nogil:
+        for i in range(count):
+            if kind[i] < NUM_KINDS and precision[i] <= MAX_DIGITS:
+                fault = check(batch._arrays[i], kind[i], precision[i])
+            if fault:
+                break
+    if fault:
+        _fail(fault, i)
+
+
+def encode(batches, columns, bytes kinds not None, bytes digits not None, bytes flags not None, max_entries=None,
+           int64_t max_bytes=0, level=None, bint checksum=True):
+    """Encode some `columns` of consecutive batches.
+
+    Parameters
+    ----------
+    batches : list of ArrowColumns, or CollectedColumns
+    columns : sequence of int
+        The indices of the columns in each batch.
+    kinds, digits, flags : bytes
+        For each of the columns: how its values are stored, the precision of a decimal, and a sum of
+        1 (a dictionary is allowed), 2 (the numbers are floats) and 4 (statistics are wanted).
+    max_entries, max_bytes : int, optional
+        The limits of dictionaries by the rule of the Apache writer. By default pages are chosen by
+        cost.
+    level : int, optional
+        The level of zstd. By default its parameters suit each page.
+    """
+    cdef Py_ssize_t count = len(columns), num_batches = 0, i, k, index
+    cdef EncodedPages pages = EncodedPages(kinds)
+    cdef CollectedColumns collected = None
+    cdef const uint8_t[::1] kind = kinds, precision = digits, flag = flags
+    cdef ArrowArray** chunks = NULL
+    cdef ArrowColumns batch
+    cdef Workspace space
+    cdef Source* sources
+    cdef int fault = FINE
+    pages._rule.by_cost = max_entries is None
+    pages._rule.max_entries = 0 if max_entries is None else max_entries
+    pages._rule.max_bytes = max_bytes
+    pages._rule.is_tuned = level is None
+    pages._rule.level = 1 if level is None else level
+    pages._rule.checksum = checksum
+    if not len(kinds) == len(digits) == len(flags) == count:
+        raise ValueError(f"{len(kinds)} kinds for {count} columns")
+    if isinstance(batches, CollectedColumns):
+        collected = batches
+    else:
+        num_batches = len(batches)
+    memset(&space, 0, sizeof(Workspace))
+    sources = <Source*>calloc(count + 1, sizeof(Source))
+    chunks = <ArrowArray**>malloc((count * num_batches + 1) * sizeof(ArrowArray*))
     try:
-        for k in range(num_batches):
-            batch = batches[k]
-            for i in range(count):
-                if not 0 <= <Py_ssize_t>columns[i] < batch.count:
-                    raise IndexError(f"column {columns[i]} of {batch.count}")
-                if kinds[i] >= NUM_KINDS and kinds[i] != ARRAY_BLOCK:
-                    raise ValueError(f"kind {kinds[i]}")
-                if digits[i] > MAX_DIGITS:
-                    raise ValueError(f"{digits[i]} digits")
-                chunks[i * num_batches + k] = batch._arrays[<Py_ssize_t>columns[i]]
+        if sources == NULL or chunks == NULL:
+            raise MemoryError
+        for i in range(count):
+            if kind[i] >= NUM_KINDS and kind[i] != ARRAY_BLOCK:
+                raise ValueError(f"kind {kind[i]}")
+            if precision[i] > MAX_DIGITS:
+                raise ValueError(f"{precision[i]} digits")
+            index = columns[i]
+            sources[i].kind = kind[i]
+            sources[i].plain = -1
+            pages._pages[i].is_measured = (flag[i] & MEASURED) != 0
+            if collected is not None:
+                if not 0 <= index < collected.count:
+                    raise IndexError(f"column {index} of {collected.count}")
+                if kind[i] == ARRAY_BLOCK:
+                    continue
+                if kind[i] != collected._kinds[index]:
+                    raise ValueError(f"column {index} was collected as kind {collected._kinds[index]}")
+                sources[i].gathered = &collected._columns[index]
+                continue
+            sources[i].chunks = chunks + i * num_batches
+            sources[i].num_chunks = num_batches
+            for k in range(num_batches):
+                batch = batches[k]
+                if not 0 <= index < batch.count:
+                    raise IndexError(f"column {index} of {batch.count}")
+                sources[i].chunks[k] = batch._arrays[index]
         with nogil:
             for i in range(count):
-                fault = encode_column(chunks + i * num_batches, num_batches, kinds[i], digits[i],
-                                      use_dictionary[i], max_entries, max_bytes, &dictionary,
+                fault = encode_column(&sources[i], precision[i], flag[i], &pages._rule, &space,
                                       &pages._pages[i])
                 if fault:
                     break
-        if fault == NO_MEMORY:
-            raise MemoryError
         if fault:
-            raise ColumnFault(_FACTS[fault], i)
+            _fail(fault, i)
         return pages
     finally:
+        free_workspace(&space)
+        free(sources)
         free(chunks)
-        free(dictionary.slots)
-        free(dictionary.entries)
-        free(dictionary.indices)

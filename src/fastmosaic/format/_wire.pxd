@@ -12,6 +12,13 @@ cdef extern from *:
     #error "the kernels are written for little-endian machines"
     #endif
 
+    /* Vectorised for the machine at hand where the compiler and the system can choose at run time. */
+    #if defined(__x86_64__) && defined(__gnu_linux__) && defined(__GNUC__) && !defined(__clang__)
+    #define FM_CLONES __attribute__((target_clones("avx2", "default")))
+    #else
+    #define FM_CLONES
+    #endif
+
     static inline uint16_t fm_load16(const uint8_t* p) { uint16_t v; memcpy(&v, p, 2); return v; }
     static inline uint32_t fm_load32(const uint8_t* p) { uint32_t v; memcpy(&v, p, 4); return v; }
     static inline uint64_t fm_load64(const uint8_t* p) { uint64_t v; memcpy(&v, p, 8); return v; }

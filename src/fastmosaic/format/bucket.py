@@ -32,13 +32,14 @@ from typing import Any
 import pyarrow as pa
 
 from ..errors import CorruptFileError, UnsupportedError, located
+from ._collect import ArrowColumns, CollectedColumns
 from ._decode import Batch, PageFault, Pages, find_frames, slot_offsets
-from ._encode import ArrowColumns, ColumnFault, EncodedPages, encode as encode_pages
+from ._encode import ColumnFault, EncodedPages, check_columns, encode as encode_pages
 from .nested import BucketColumns, max_page_bytes
 from .wire import (
     MIN_BLOCK_LIMIT,
     Cursor,
-    compress_each,
+    check_block,
     decompress,
     decompress_each,
     decompress_front,
@@ -49,12 +50,15 @@ from .wire import (
 __all__ = [
     "ArrowColumns",
     "Batch",
+    "CollectedColumns",
     "ColumnFault",
     "Directory",
     "EncodedPages",
     "Layout",
     "PageFault",
     "Pages",
+    "check_columns",
+    "compress_monolithic",
     "decode_slot",
     "decode_slots",
     "decompress_bucket",
@@ -88,14 +92,15 @@ class Directory:
         return header + 4 * columns.num_flat
 
     @staticmethod
-    def encode(child_rows: Sequence[int], slot_sizes: Sequence[int]) -> bytes:
+    def header(child_rows: Sequence[int]) -> bytes:
+        """Return what comes before the sizes of the slots."""
         if len(child_rows) > 0xFFFF:
             raise UnsupportedError(
                 f"a bucket has {len(child_rows)} child columns, but a paged bucket can have at most "
                 "65535; use more buckets"
             )
-        header = struct.pack(f"<H{len(child_rows)}I", len(child_rows), *child_rows)
-        return (header if child_rows else b"") + struct.pack(f"<{len(slot_sizes)}I", *slot_sizes)
+        packed = struct.pack(f"<H{len(child_rows)}I", len(child_rows), *child_rows)
+        return packed if child_rows else b""
 
     @classmethod
     def decode(
@@ -293,20 +298,15 @@ def encode_monolithic(pages: EncodedPages, num_columns: int) -> bytes:
     return pages.monolithic(monolithic_header(pages, num_columns))
 
 
-def encode_paged(pages: EncodedPages, num_columns: int, level: int, checksum: bool) -> bytes:
+def compress_monolithic(pages: EncodedPages, num_columns: int) -> tuple[bytes, int]:
+    """Return a compressed monolithic bucket, and its size before compression."""
+    header = monolithic_header(pages, num_columns)
+    check_block(len(header) + pages.sizes()[0])
+    return pages.compressed(header)
+
+
+def encode_paged(pages: EncodedPages, num_columns: int) -> bytes:
     """Return a paged bucket with compressed slots."""
-    stored = [page for page in map(pages.page, range(pages.count)) if page is not None]
-    frames = iter(compress_each(stored, level, checksum))
-    slots: list[Any] = []
-    sizes = []
-    for flat in range(pages.count):
-        page = pages.page(flat)
-        sizes.append(0)
-        if page is not None:
-            length = bytearray()
-            put_varint(length, len(page))
-            frame = next(frames)
-            slots += [length, frame]
-            sizes[-1] = len(length) + len(frame)
     child_rows = [pages.num_rows(flat) for flat in range(num_columns, pages.count)]
-    return b"".join([Directory.encode(child_rows, sizes), *slots])
+    check_block(pages.largest())
+    return pages.paged(Directory.header(child_rows))

@@ -12,7 +12,7 @@ For each row group, the index contains
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from ..errors import CorruptFileError
@@ -49,9 +49,12 @@ class Statistic(NamedTuple):
 
 
 def encode_row_group(
-    num_rows: int, buckets: Sequence[Bucket], statistics: Sequence[Statistic]
+    num_rows: int, buckets: Sequence[Bucket], num_statistics: int, statistics: bytes
 ) -> bytes:
-    """Encode the index entry of one row group; `buckets` are in the order of their numbers."""
+    """Encode the index entry of one row group; `buckets` are in the order of their numbers.
+
+    `statistics` are encoded, as `encode_statistics` does.
+    """
     out = bytearray()
     put_varint(out, num_rows)
     put_varint(out, len(buckets))
@@ -60,7 +63,14 @@ def encode_row_group(
         out += bucket.offset.to_bytes(8, "big")
         put_varint(out, bucket.compressed_size)
         put_varint(out, bucket.uncompressed_size)
-    put_varint(out, len(statistics))
+    put_varint(out, num_statistics)
+    out += statistics
+    return bytes(out)
+
+
+def encode_statistics(statistics: Iterable[Statistic]) -> bytes:
+    """Encode statistics as they are in the index entry of a row group."""
+    out = bytearray()
     for statistic in statistics:
         put_varint(out, statistic.position)
         put_varint(out, statistic.null_count)

@@ -126,6 +126,12 @@ class SchemaBlock:
             self._body[self._type_starts[position] : self._starts[position + 1]]
         )
 
+    @property
+    def type_ids(self) -> bytes:
+        """The `TypeId` of each column."""
+        body = self._body
+        return bytes([body[start] for start in self._type_starts])
+
     def field(self, position: int) -> pa.Field:
         column_type = self.column_type(position)
         return pa.field(self.name(position), column_type.arrow, column_type.nullable)

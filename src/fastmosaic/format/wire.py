@@ -110,13 +110,8 @@ class Cursor:
 
 def compress(data: bytes | memoryview, level: int, checksum: bool) -> bytes:
     """Compress `data` to one zstd frame with its content size in the header."""
-    _check_block(len(data))
+    check_block(len(data))
     return _zstd.compress(data, level, checksum)
-
-
-def compress_each(blocks: Sequence[memoryview], level: int, checksum: bool) -> list[bytes]:
-    """Compress each block to a zstd frame."""
-    return [compress(block, level, checksum) for block in blocks]
 
 
 def has_checksum(frame: bytes | memoryview) -> bool:
@@ -127,7 +122,8 @@ def has_checksum(frame: bytes | memoryview) -> bool:
         raise CorruptFileError(f"zstd: {error}") from error
 
 
-def _check_block(size: int) -> None:
+def check_block(size: int) -> None:
+    """Raise UnsupportedError if a block is too large to be compressed."""
     if size > MAX_BLOCK_BYTES:
         raise UnsupportedError(
             f"a block of {size} bytes exceeds the format's limit of {MAX_BLOCK_BYTES}; "
