@@ -150,6 +150,68 @@ def test_dictionaries_of_any_size(arrow, num_entries):
     assert decoded(page, arrow, len(rows)).equals(expected)
 
 
+@pytest.mark.parametrize(
+    "num_entries", [2**width - spare for width in range(1, 17) for spare in (0, 1)][1:]
+)
+def test_indices_of_any_width_from_any_row_on(num_entries):
+    rng = random.Random(num_entries)
+    indices = [num_entries - 1, *rng.choices(range(num_entries), k=200)]
+    entries = range(-num_entries, 0)
+    page = b"\2\0" + uv(num_entries) + struct.pack(f">{num_entries}i", *entries)
+    page += pack(indices, reference.index_width(num_entries))
+    for first in (0, 1, 7, 8, 64, 150):
+        pages = from_slots([page], [pa.int32()], [len(indices)])
+        pages.skip(0, first)
+        (array,) = next_rows(pages, [0], [pa.int32()], len(indices) - first)
+        assert array.to_pylist() == [entries[index] for index in indices[first:]]
+
+
+def runs_of_nulls(rng):
+    """Return which rows are null: words of 64 rows that are valid, null or mixed, and runs."""
+    nulls = []
+    for density in (0, 1, 0.5, 0.02, 1, 0.98, 0, 0, 0.5, 1, 1):
+        nulls += [rng.random() < density for _ in range(64)]
+    for run in (1, 3, 63, 65, 130):
+        nulls += [False] * run + [True] * (run + 1)
+    return nulls
+
+
+@every_type
+def test_nulls_in_words_of_rows(arrow):
+    rng = random.Random(5)
+    nulls = runs_of_nulls(rng)
+    values = array_of(arrow, [rng.randrange(100) for _ in nulls])
+    column = values.take(pa.array([None if null else i for i, null in enumerate(nulls)]))
+    rows = reference.serialize(column)
+    for encoding in possible_encodings(rows):
+        page = content(reference.encode_page(rows, encoding))
+        for first in (0, 1, 63, 64, 100, 191):
+            pages = from_slots([page], [arrow], [len(rows)])
+            pages.skip(0, first)
+            (array,) = next_rows(pages, [0], [arrow], len(rows) - first)
+            assert reference.same_array(checked(array), column.slice(first))
+
+
+@pytest.mark.parametrize("encoding", [PLAIN, DICT])
+def test_any_byte_but_zero_is_true(encoding):
+    rng = random.Random(7)
+    stored = [rng.choice([0, 1, 2, 128, 255]) for _ in range(200)]
+    if encoding == PLAIN:
+        page = bytes([0, 0, *stored])
+    else:
+        page = bytes([2, 0, 5, 0, 1, 2, 128, 255])
+        page += pack([[0, 1, 2, 128, 255].index(value) for value in stored], 3)
+    assert decoded(page, pa.bool_(), 200).to_pylist() == [value != 0 for value in stored]
+
+
+@pytest.mark.parametrize("pair", [b"\0\0", b"\0\2", b"\3\0", b"\1\4"])
+def test_a_dictionary_of_two_booleans(pair):
+    rng = random.Random(8)
+    indices = [rng.randrange(2) for _ in range(150)]
+    page = b"\2\0\2" + pair + pack(indices, 1)
+    assert decoded(page, pa.bool_(), 150).to_pylist() == [pair[index] != 0 for index in indices]
+
+
 # What is read though it is never written
 
 

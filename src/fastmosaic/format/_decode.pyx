@@ -16,10 +16,15 @@ from libc.string cimport memcpy, memset
 from fastmosaic.format._arrow cimport ArrowArray
 from fastmosaic.format._wire cimport (
     ALL_NULL, ARRAY_BLOCK, BINARY, BOOL, CONST, DECIMAL64, DECIMAL128, DICT, INT8, INT16, INT32, INT64,
-    DAY, MAX_DIGITS, NUM_KINDS, PLAIN, STRING, TIME, TIMESTAMP_NS, Reader, bit_width, fm_bits, fm_copy,
-    fm_ctz64, fm_has_digits, fm_is_ascii,
+    DAY, MAX_DIGITS, NUM_KINDS, PLAIN, STRING, TIME, TIMESTAMP_NS, Reader, bit_width, fm_bits,
+    fm_has_digits, fm_is_ascii,
     fm_load16, fm_load32, fm_load64, fm_popcount64, fm_store16, fm_store32, fm_store64, fm_swap16, fm_swap32, fm_swap64,
     is_utf8, left, skip_values, uint16_t, uint32_t, uint64_t, varint, width_of,
+)
+
+from fastmosaic.format._values cimport (
+    fm_all_below32, fm_all_within64, fm_join_all96, fm_make_places, fm_pack_bytes, fm_spread, fm_spread_bits, fm_spread_offsets, fm_swap_all16,
+    fm_swap_all32, fm_swap_all64, fm_unpack, fm_widen_all64,
 )
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
@@ -123,13 +128,12 @@ _FACTS = (
 )
 
 cdef int64_t MAX_OFFSET = 2147483647
-cdef int64_t OVERSHOOT = 16  # bytes that short copies may write beyond the end
 # Columns that need no more than this in total share one allocation.
 cdef int64_t MAX_SHARED_BYTES = 1 << 20
 cdef enum:
+    OVERSHOOT = 32  # bytes that short copies may write beyond the end
     BLOCK = 1024  # values per block, which fit in the first-level cache
     IDLE = 65536  # entries that a dictionary may have, however few rows there are
-    MAX_TABLE = 4096  # entries of a dictionary for which a table is always made
     COPY_BYTES = 1 << 18
     HUGE_BYTES = 16 << 20
 
@@ -375,7 +379,7 @@ cdef int decode_decimals(Reader* reader, int64_t count, uint8_t* out) noexcept n
 
 
 cdef int decode_unchecked(Reader* reader, int kind, int64_t count, uint8_t* out) noexcept nogil:
-    cdef int64_t i, millis, nanos, number
+    cdef int64_t i
     cdef const uint8_t* at = reader.at
     if kind == DECIMAL128:
         return decode_decimals(reader, count, out)
@@ -388,85 +392,62 @@ cdef int decode_unchecked(Reader* reader, int kind, int64_t count, uint8_t* out)
     elif kind == INT8:
         memcpy(out, at, count)
     elif kind == INT16:
-        for i in range(count):
-            fm_store16(out + 2 * i, fm_swap16(fm_load16(at + 2 * i)))
+        fm_swap_all16(out, at, count)
     elif kind == INT32 or kind == TIME:
-        for i in range(count):
-            fm_store32(out + 4 * i, fm_swap32(fm_load32(at + 4 * i)))
+        fm_swap_all32(out, at, count)
     elif kind == INT64:
-        for i in range(count):
-            fm_store64(out + 8 * i, fm_swap64(fm_load64(at + 8 * i)))
+        fm_swap_all64(out, at, count)
     elif kind == DECIMAL64:
-        for i in range(count):
-            number = <int64_t>fm_swap64(fm_load64(at + 8 * i))
-            fm_store64(out + 16 * i, <uint64_t>number)
-            fm_store64(out + 16 * i + 8, <uint64_t>(number >> 63))
-    else:
-        for i in range(count):
-            millis = <int64_t>fm_swap64(fm_load64(at + 12 * i))
-            nanos = <int32_t>fm_swap32(fm_load32(at + 12 * i + 8))
-            if nanos < 0 or nanos > 999999:
-                return BAD_NANOS
-            # The range of int64 nanoseconds begins and ends within these milliseconds.
-            if millis > 9223372036854LL or millis < -9223372036855LL:
-                return NANOS_OVERFLOW
-            if millis == 9223372036854LL and nanos > 775807:
-                return NANOS_OVERFLOW
-            if millis == -9223372036855LL and nanos < 224192:
-                return NANOS_OVERFLOW
-            fm_store64(out + 8 * i, <uint64_t>millis * 1000000 + <uint64_t>nanos)
+        fm_widen_all64(out, at, count)
+    elif not fm_join_all96(out, at, count):
+        return join_timestamps(at, count, out)
     return FINE
+
+
+cdef int join_timestamps(const uint8_t* at, int64_t count, uint8_t* out) noexcept nogil:
+    """Decode timestamps of nanoseconds that may be beyond 64 bits."""
+    cdef int64_t i, millis, nanos
+    for i in range(count):
+        millis = <int64_t>fm_swap64(fm_load64(at + 12 * i))
+        nanos = <int32_t>fm_swap32(fm_load32(at + 12 * i + 8))
+        if nanos < 0 or nanos > 999999:
+            return BAD_NANOS
+        # The range of int64 nanoseconds begins and ends within these milliseconds.
+        if millis > 9223372036854LL or millis < -9223372036855LL:
+            return NANOS_OVERFLOW
+        if millis == 9223372036854LL and nanos > 775807:
+            return NANOS_OVERFLOW
+        if millis == -9223372036855LL and nanos < 224192:
+            return NANOS_OVERFLOW
+        fm_store64(out + 8 * i, <uint64_t>millis * 1000000 + <uint64_t>nanos)
+    return FINE
+
+
+cdef uint64_t[19] POWERS  # of ten
+POWERS[0] = 1
+for _power in range(1, 19):
+    POWERS[_power] = 10 * POWERS[_power - 1]
+fm_make_places()
 
 
 cdef int decode_fixed(const Page* page, Reader* reader, int64_t count, uint8_t* out) noexcept nogil:
     """Decode `count` values of a kind other than BINARY and STRING, and check their range."""
+    cdef const uint8_t* stored = reader.at
     cdef int fault = decode_unchecked(reader, page.kind, count, out)
     cdef int64_t i
     if fault:
         return fault
-    if page.digits:
+    if page.digits and page.kind == DECIMAL64:
+        # More digits than these have no limit in 64 bits.
+        if page.digits < 19 and not fm_all_within64(stored, count, POWERS[page.digits]):
+            return BAD_DIGITS
+    elif page.digits:
         for i in range(count):
             if not fm_has_digits(fm_load64(out + 16 * i), fm_load64(out + 16 * i + 8), page.digits):
                 return BAD_DIGITS
-    elif page.kind == TIME and page.strict:
-        for i in range(count):
-            if fm_load32(out + 4 * i) >= DAY:
-                return BAD_TIME
+    elif page.kind == TIME and page.strict and not fm_all_below32(out, count, DAY):
+        return BAD_TIME
     return FINE
-
-
-cdef void unpack(const uint8_t* packed, int64_t size, int width, int64_t start, int count,
-                 uint32_t* out) noexcept nogil:
-    """Unpack `count` indices of `width` bits, beginning with index `start`."""
-    cdef int64_t bit = start * width
-    cdef uint64_t mask = (<uint64_t>1 << width) - 1
-    cdef int i, safe
-    cdef const uint8_t* at
-    if width == 8:
-        at = packed + start
-        for i in range(count):
-            out[i] = at[i]
-        return
-    if width == 0:
-        memset(out, 0, count * sizeof(uint32_t))
-        return
-    # An unaligned load of eight bytes contains any index; the last few are read byte by byte.
-    safe = <int>max(0, min(<int64_t>count, ((size - 8) * 8 - bit) // width)) if size >= 8 else 0
-    for i in range(safe):
-        out[i] = <uint32_t>(fm_load64(packed + (bit >> 3)) >> (bit & 7) & mask)
-        bit += width
-    for i in range(safe, count):
-        out[i] = <uint32_t>fm_bits(packed, size, bit, width)
-        bit += width
-
-
-cdef inline uint32_t largest(const uint32_t* indices, int count) noexcept nogil:
-    cdef uint32_t result = 0
-    cdef int i
-    for i in range(count):
-        if indices[i] > result:
-            result = indices[i]
-    return result
 
 
 cdef void repeat(uint8_t* out, int64_t width, int64_t count) noexcept nogil:
@@ -493,7 +474,7 @@ cdef inline Reader meta_of(const Page* page) noexcept nogil:
 
 cdef inline bint is_large(const Page* page) noexcept nogil:
     """Whether a table of the dictionary would need much memory, compared with the result."""
-    return page.entries > max(<int64_t>MAX_TABLE, page.rows // 16)
+    return page.entries > max(<int64_t>IDLE, page.rows // 16)
 
 
 cdef int check_fixed(const Page* page, Reader reader, int64_t count) noexcept nogil:
@@ -512,9 +493,13 @@ cdef int check_fixed(const Page* page, Reader reader, int64_t count) noexcept no
 
 cdef int next_indices(const Page* page, int64_t done, uint32_t* indices, int* count) noexcept nogil:
     """Read up to BLOCK indices of a DICT page, and check them."""
+    cdef int width = bit_width(page.entries)
     count[0] = <int>min(<int64_t>BLOCK, page.non_null - done)
-    unpack(page.data, page.data_size, bit_width(page.entries), page.value + done, count[0], indices)
-    return BAD_INDEX if largest(indices, count[0]) >= page.entries else FINE
+    fm_unpack(page.data, page.data_size, width, page.value + done, count[0], indices)
+    # All indices are valid if every number of that many bits has an entry.
+    if page.entries == <int64_t>1 << width:
+        return FINE
+    return FINE if fm_all_below32(<uint8_t*>indices, count[0], <uint32_t>page.entries) else BAD_INDEX
 
 
 cdef uint32_t* find_entries(const Page* page) noexcept nogil:
@@ -529,66 +514,87 @@ cdef uint32_t* find_entries(const Page* page) noexcept nogil:
     return starts
 
 
-cdef int lookup_in_place(const Page* page, uint8_t* out) noexcept nogil:
-    """Decode the values of a DICT page whose entries are many, each on use."""
+cdef int lookup_decimals(const Page* page, uint8_t* out) noexcept nogil:
+    """Decode the values of a DICT page of decimals, whose entries have lengths of their own."""
     cdef uint32_t[BLOCK] indices
-    cdef int64_t done = 0, width = width_of(page.kind)
-    cdef int count = 0, i, out_width = arrow_width(page.kind)
-    cdef Reader reader
+    cdef int64_t done = 0
+    cdef int count = 0, i, fault
+    cdef Reader reader = meta_of(page)
     cdef uint32_t* starts = NULL
-    cdef int fault = check_fixed(page, meta_of(page), page.entries)
-    if not fault and width == 0:
+    cdef uint8_t* table = NULL
+    if is_large(page):
+        fault = check_fixed(page, reader, page.entries)
         starts = find_entries(page)
-        if starts == NULL:
-            return NO_MEMORY
+    else:
+        table = <uint8_t*>malloc(16 * page.entries + 16)
+        fault = decode_fixed(page, &reader, page.entries, table) if table != NULL else FINE
+    if starts == NULL and table == NULL:
+        return NO_MEMORY
     while not fault and done < page.non_null:
         fault = next_indices(page, done, indices, &count)
         if fault:
             break
-        for i in range(count):
-            reader = meta_of(page)
-            reader.at += <int64_t>indices[i] * width if width else <int64_t>starts[indices[i]]
-            decode_unchecked(&reader, page.kind, 1, out + (done + i) * out_width)
+        if table != NULL:
+            for i in range(count):
+                memcpy(out + 16 * i, table + 16 * <int64_t>indices[i], 16)
+        else:
+            for i in range(count):
+                reader = meta_of(page)
+                reader.at += starts[indices[i]]
+                decode_decimals(&reader, 1, out + 16 * i)
+        out += 16 * count
         done += count
     free(starts)
+    free(table)
     return fault
 
 
 cdef int lookup_fixed(const Page* page, uint8_t* out) noexcept nogil:
-    """Decode the values of a DICT page."""
-    cdef int width = arrow_width(page.kind), count = 0, i, fault
+    """Decode the values of a DICT page, from the entries as they are stored.
+
+    A table of decoded entries would take longer to make than it saves.
+    """
+    cdef int width = arrow_width(page.kind), count = 0, i, fault = FINE
+    cdef const uint8_t* meta = page.meta
     cdef uint32_t[BLOCK] indices
+    cdef uint8_t[12 * BLOCK] stored
     cdef int64_t done = 0
-    cdef Reader reader = meta_of(page)
-    cdef uint8_t* table
-    if is_large(page):
-        return lookup_in_place(page, out)
-    table = <uint8_t*>malloc(page.entries * width + 16)
-    if table == NULL:
-        return NO_MEMORY
-    fault = decode_fixed(page, &reader, page.entries, table)
+    cdef Reader reader
+    if page.kind == DECIMAL128:
+        return lookup_decimals(page, out)
+    if page.kind == TIME or page.kind == TIMESTAMP_NS or page.kind == DECIMAL64:
+        fault = check_fixed(page, meta_of(page), page.entries)
     while fault == FINE and done < page.non_null:
         fault = next_indices(page, done, indices, &count)
         if fault:
             break
-        if width == 1:
+        if page.kind == BOOL:
             for i in range(count):
-                out[i] = table[indices[i]]
-        elif width == 2:
+                out[i] = meta[indices[i]] != 0
+        elif page.kind == INT8:
             for i in range(count):
-                fm_store16(out + 2 * i, fm_load16(table + 2 * <int64_t>indices[i]))
+                out[i] = meta[indices[i]]
+        elif page.kind == INT16:
+            for i in range(count):
+                fm_store16(out + 2 * i, fm_swap16(fm_load16(meta + 2 * <int64_t>indices[i])))
         elif width == 4:
             for i in range(count):
-                fm_store32(out + 4 * i, fm_load32(table + 4 * <int64_t>indices[i]))
-        elif width == 8:
+                fm_store32(out + 4 * i, fm_swap32(fm_load32(meta + 4 * <int64_t>indices[i])))
+        elif page.kind == INT64:
             for i in range(count):
-                fm_store64(out + 8 * i, fm_load64(table + 8 * <int64_t>indices[i]))
+                fm_store64(out + 8 * i, fm_swap64(fm_load64(meta + 8 * <int64_t>indices[i])))
         else:
-            for i in range(count):
-                memcpy(out + 16 * i, table + 16 * <int64_t>indices[i], 16)
+            if page.kind == DECIMAL64:
+                for i in range(count):
+                    fm_store64(stored + 8 * i, fm_load64(meta + 8 * <int64_t>indices[i]))
+            else:
+                for i in range(count):
+                    memcpy(stored + 12 * i, meta + 12 * <int64_t>indices[i], 12)
+            reader.at = stored
+            reader.end = stored + sizeof(stored)
+            decode_unchecked(&reader, page.kind, count, out)
         out += count * width
         done += count
-    free(table)
     return fault
 
 
@@ -614,9 +620,9 @@ cdef int dense_fixed(const Page* page, uint8_t* out) noexcept nogil:
 
 cdef inline void copy_short(uint8_t* to, const uint8_t* source, int64_t size,
                             bint roomy) noexcept nogil:
-    """Copy `size` bytes, at once if both sides have room for 16 bytes."""
-    if roomy and size <= 16:
-        memcpy(to, source, 16)
+    """Copy `size` bytes, at once if both sides have room for OVERSHOOT bytes."""
+    if roomy and size <= OVERSHOOT:
+        memcpy(to, source, OVERSHOOT)
     else:
         memcpy(to, source, size)
 
@@ -637,7 +643,7 @@ cdef int plain_strings(const Page* page, int32_t* offsets, uint8_t* out) noexcep
                 return BAD_VARINT
         if size > left(&reader):
             return TRUNCATED
-        copy_short(out + filled, reader.at, size, left(&reader) >= 16)
+        copy_short(out + filled, reader.at, size, left(&reader) >= OVERSHOOT)
         reader.at += size
         filled += size
         offsets[i + 1] = <int32_t>filled
@@ -654,13 +660,16 @@ cdef int plain_strings(const Page* page, int32_t* offsets, uint8_t* out) noexcep
 cdef struct Entry:
     const uint8_t* text
     int64_t size
-    uint8_t[16] short_text   # the text, if it is no longer than this
 
 
 cdef inline Entry entry_at(const Page* page, const uint8_t* at) noexcept nogil:
     """Return the dictionary entry whose length is at `at`; `take_meta` has checked it."""
     cdef Reader reader
     cdef Entry entry
+    if at[0] < 0x80:
+        entry.size = at[0]
+        entry.text = at + 1
+        return entry
     reader.at = at
     reader.end = page.meta + page.meta_size
     entry.size = varint(&reader)
@@ -672,26 +681,14 @@ cdef int check_entries(const Page* page) noexcept nogil:
     cdef const uint8_t* at = page.meta
     cdef Entry entry
     cdef int64_t i
-    if page.kind == STRING:
+    # Lengths of more than a byte are not ASCII either.
+    if page.kind == STRING and not fm_is_ascii(page.meta, page.meta_size):
         for i in range(page.entries):
             entry = entry_at(page, at)
             if not is_utf8(entry.text, entry.size):
                 return BAD_UTF8
             at = entry.text + entry.size
     return FINE
-
-
-cdef void open_entries(const Page* page, Entry* entries, bint* all_short) noexcept nogil:
-    cdef const uint8_t* at = page.meta
-    cdef int64_t i
-    all_short[0] = True
-    for i in range(page.entries):
-        entries[i] = entry_at(page, at)
-        at = entries[i].text + entries[i].size
-        if entries[i].size <= 16:
-            fm_copy(entries[i].short_text, entries[i].text, entries[i].size)
-        else:
-            all_short[0] = False
 
 
 cdef int64_t longest_entry(const Page* page) noexcept nogil:
@@ -713,9 +710,7 @@ cdef struct Column:
     int64_t validity       # sizes of the parts, padded to 64 bytes
     int64_t values
     int64_t size           # of all parts, with room for OVERSHOOT
-    Entry* entries         # of a DICT of strings
-    bint all_short         # whether each of them has 16 bytes or fewer
-    uint32_t* starts       # instead of `entries`, if these are many
+    uint32_t* starts       # of the entries of a DICT of strings
     uint8_t* data
     PyObject* owner        # the pyarrow.Buffer that `data` is in
     ArrowArray* array      # the result
@@ -727,7 +722,6 @@ cdef int size_strings(Column* column, int64_t* total) noexcept nogil:
     cdef uint32_t[BLOCK] indices
     cdef int64_t done = 0
     cdef int i, count = 0, fault
-    cdef Entry entry
     total[0] = 0
     if page.entries == 1:
         total[0] = entry_at(page, page.meta).size * page.non_null
@@ -736,13 +730,8 @@ cdef int size_strings(Column* column, int64_t* total) noexcept nogil:
         fault = next_indices(page, done, indices, &count)
         if fault:
             return fault
-        if column.entries != NULL:
-            for i in range(count):
-                total[0] += column.entries[indices[i]].size
-        else:
-            for i in range(count):
-                entry = entry_at(page, page.meta + column.starts[indices[i]])
-                total[0] += entry.size
+        for i in range(count):
+            total[0] += entry_at(page, page.meta + column.starts[indices[i]]).size
         done += count
     return FINE
 
@@ -752,7 +741,7 @@ cdef void repeat_string(const Page* page, int32_t* offsets, uint8_t* out) noexce
     cdef int64_t i
     for i in range(page.non_null + 1):
         offsets[i] = <int32_t>(i * entry.size)
-    if page.non_null and entry.size:
+    if page.non_null and entry.size > 0:
         memcpy(out, entry.text, entry.size)
         repeat(out, entry.size, page.non_null)
 
@@ -760,81 +749,34 @@ cdef void repeat_string(const Page* page, int32_t* offsets, uint8_t* out) noexce
 cdef void lookup_strings(const Column* column, int32_t* offsets, uint8_t* out) noexcept nogil:
     """Decode a DICT page; `size_strings` has checked the indices."""
     cdef const Page* page = &column.page
+    # Indices follow the entries, so that most entries have room after them.
+    cdef const uint8_t* end = page.data + page.data_size
     cdef uint32_t[BLOCK] indices
     cdef int64_t done = 0, filled = 0
     cdef int i, count = 0
-    cdef Entry* entry
-    cdef Entry found
+    cdef Entry entry
     offsets[0] = 0
     while done < page.non_null:
         next_indices(page, done, indices, &count)
-        if column.entries == NULL:
-            for i in range(count):
-                found = entry_at(page, page.meta + column.starts[indices[i]])
-                memcpy(out + filled, found.text, found.size)
-                filled += found.size
-                offsets[done + i + 1] = <int32_t>filled
-        elif column.all_short:
-            for i in range(count):
-                entry = &column.entries[indices[i]]
-                memcpy(out + filled, entry.short_text, 16)  # may write beyond the end, where there is room
-                filled += entry.size
-                offsets[done + i + 1] = <int32_t>filled
-        else:
-            for i in range(count):
-                entry = &column.entries[indices[i]]
-                memcpy(out + filled, entry.text, entry.size)
-                filled += entry.size
-                offsets[done + i + 1] = <int32_t>filled
+        for i in range(count):
+            entry = entry_at(page, page.meta + column.starts[indices[i]])
+            copy_short(out + filled, entry.text, entry.size, end - entry.text >= OVERSHOOT)
+            filled += entry.size
+            offsets[done + i + 1] = <int32_t>filled
         done += count
 
 
 # ---- from dense values to rows
 
 
-cdef void spread(uint8_t* out, int width, const Page* page) noexcept nogil:
-    """Move the dense values in `out` to their rows, from the last one; nulls become zero."""
-    cdef int64_t row = page.rows, k = page.non_null, block
-    cdef uint64_t nulls, bit
-    cdef uint64_t* words = <uint64_t*>out
-    cdef uint32_t* halves = <uint32_t*>out
-    cdef uint16_t* quarters = <uint16_t*>out
-    cdef uint64_t keep
-    # Without branches inside a block of 64 rows, because nulls are hard to predict; `k > 0`
-    # keeps reads inside the buffer when no values are left.
-    while row > k:
-        block = (row - 1) & ~63
-        nulls = nulls_at(page, block, <int>(row - block))
-        while row > block:
-            row -= 1
-            bit = ~(nulls >> (row & 63)) & 1
-            keep = 0 - bit
-            if width == 1:
-                out[row] = out[k - (k > 0)] & <uint8_t>keep
-            elif width == 2:
-                quarters[row] = quarters[k - (k > 0)] & <uint16_t>keep
-            elif width == 4:
-                halves[row] = halves[k - (k > 0)] & <uint32_t>keep
-            elif width == 8:
-                words[row] = words[k - (k > 0)] & keep
-            else:
-                words[2 * row + 1] = words[2 * (k - (k > 0)) + 1] & keep
-                words[2 * row] = words[2 * (k - (k > 0))] & keep
-            k -= <int64_t>bit
+cdef inline void spread(uint8_t* out, int width, const Page* page) noexcept nogil:
+    """Move the dense values in `out` to their rows; nulls become zero."""
+    fm_spread(out, width, page.rows, page.non_null, page.nulls, page.null_bytes, page.row)
 
 
-cdef void spread_offsets(int32_t* offsets, const Page* page) noexcept nogil:
+cdef inline void spread_offsets(int32_t* offsets, const Page* page) noexcept nogil:
     """Convert the offsets of the dense strings to those of the rows; nulls are empty."""
-    cdef int64_t row = page.rows, k = page.non_null, block
-    cdef uint64_t nulls
-    offsets[row] = offsets[k]
-    while row > k:
-        block = (row - 1) & ~63
-        nulls = nulls_at(page, block, <int>(row - block))
-        while row > block:
-            row -= 1
-            k -= <int64_t>(~(nulls >> (row & 63)) & 1)
-            offsets[row] = offsets[k]
+    fm_spread_offsets(<int*>offsets, page.rows, page.non_null, page.nulls, page.null_bytes, page.row)
 
 
 cdef inline uint64_t low_bits(int count) noexcept nogil:
@@ -864,52 +806,42 @@ cdef void fill_validity(uint8_t* out, const Page* page) noexcept nogil:
 cdef int fill_booleans(const Page* page, uint8_t* out) noexcept nogil:
     """Decode booleans to bits, 64 rows at a time; nulls become zero."""
     cdef uint32_t[BLOCK] indices
-    cdef uint8_t* table = NULL
-    cdef Reader reader = meta_of(page)
-    cdef const uint8_t* values = page.data
-    cdef int64_t row = 0, k = 0, done = 0
+    cdef int64_t row = 0, k = 0, done = 0, start = 0
     cdef uint64_t valid, bits
-    cdef int i, step, count = 0, fault = FINE
-    cdef uint8_t value
-    if page.encoding == CONST and page.nulls == NULL:
-        memset(out, 0xFF if page.meta[0] else 0, (page.rows + 7) // 8)
-        if page.rows & 7:
-            out[page.rows >> 3] &= <uint8_t>low_bits(page.rows & 7)
-        return FINE
-    if page.encoding == DICT:
-        table = <uint8_t*>malloc(page.entries + 1)
-        if table == NULL:
-            return NO_MEMORY
-        fault = decode_fixed(page, &reader, page.entries, table)
+    cdef int i, step, more, count = 0, fault = FINE
+    # With two entries the indices are bits themselves.
+    cdef bint is_pair = page.encoding == DICT and page.entries == 2
+    cdef uint64_t first = 0, second = 0
+    if page.encoding == CONST or is_pair:
+        first = 0 - <uint64_t>(page.meta[0] != 0)
+    if is_pair:
+        second = 0 - <uint64_t>(page.meta[1] != 0)
     while not fault and row < page.rows:
         step = <int>min(<int64_t>64, page.rows - row)
         valid = low_bits(step)
         if page.nulls != NULL:
             valid &= ~nulls_at(page, row, step)
-        bits = 0
+        more = fm_popcount64(valid)
         if page.encoding == CONST:
-            bits = valid if page.meta[0] else 0
-        elif table == NULL and valid == low_bits(step):
-            for i in range(step):
-                bits |= <uint64_t>(values[k + i] != 0) << i
-            k += step
+            bits = first
+        elif page.encoding == PLAIN:
+            bits = fm_pack_bytes(page.data + k, more)
+        elif is_pair:
+            bits = fm_bits(page.data, page.data_size, page.value + k, more)
+            bits = (bits & second) | (~bits & first)
         else:
-            while valid:
-                if table == NULL:
-                    value = values[k] != 0
-                else:
-                    if k == done:
-                        fault = next_indices(page, done, indices, &count)
-                        if fault:
-                            break
-                        done += count
-                    value = table[indices[k - done + count]]
-                bits |= <uint64_t>value << fm_ctz64(valid)
-                valid &= valid - 1
-                k += 1
-        store_bits(out, row, bits, step)
+            bits = 0
+            for i in range(more):
+                if k + i == done:
+                    fault = next_indices(page, done, indices, &count)
+                    if fault:
+                        break
+                    start = done
+                    done += count
+                bits |= <uint64_t>(page.meta[indices[k + i - start]] != 0) << i
+        k += more
+        store_bits(out, row, fm_spread_bits(bits, valid) & valid, step)
         row += 64
-    free(table)
     return fault
 
 
@@ -997,26 +929,14 @@ cdef int measure(Column* column) noexcept nogil:
         else:
             fault = check_entries(page)
             if not fault and page.encoding == DICT:
-                fault = index_entries(column)
+                column.starts = find_entries(page)
+                fault = FINE if column.starts != NULL else NO_MEMORY
             if not fault:
                 fault = size_strings(column, &strings)
         if not fault and max(page.rows + 1, strings) > MAX_OFFSET:
             fault = TOO_LARGE
     column.size = aligned(column.validity + column.values + strings + OVERSHOOT)
     return fault
-
-
-cdef int index_entries(Column* column) noexcept nogil:
-    """Find the entries of a DICT of strings."""
-    cdef Page* page = &column.page
-    if is_large(page):
-        column.starts = find_entries(page)
-        return FINE if column.starts != NULL else NO_MEMORY
-    column.entries = <Entry*>malloc((page.entries + 1) * sizeof(Entry))
-    if column.entries == NULL:
-        return NO_MEMORY
-    open_entries(page, column.entries, &column.all_short)
-    return FINE
 
 
 cdef int fill(Column* column) noexcept nogil:
@@ -1108,7 +1028,6 @@ cdef int check_values(const Page* page) noexcept nogil:
         return FINE
     fault = check_entries(page) if page.kind >= BINARY else check_fixed(
         page, meta_of(page), page.entries)
-    # All indices are valid if every number of that many bits has an entry.
     if fault or page.encoding == CONST or page.entries == <int64_t>1 << bit_width(page.entries):
         return fault
     while done < page.non_null and not fault:
@@ -1340,8 +1259,8 @@ cdef class Pages:
             with nogil:
                 while done < page.non_null:
                     step = <int>min(<int64_t>BLOCK, page.non_null - done)
-                    unpack(page.data, page.data_size, bits, done, step, indices)
-                    if largest(indices, step) >= page.entries:
+                    fm_unpack(page.data, page.data_size, bits, done, step, indices)
+                    if not fm_all_below32(<uint8_t*>indices, step, <uint32_t>page.entries):
                         fault = BAD_INDEX
                         break
                     for i in range(step):
@@ -1513,7 +1432,6 @@ cdef class Plan:
         cdef Py_ssize_t k
         for k in range(self.count):
             Py_XDECREF(self.columns[k].owner)
-            free(self.columns[k].entries)
             free(self.columns[k].starts)
         free(self.columns)
 
