@@ -25,7 +25,8 @@ from fastmosaic import MosaicDataset
 from fastmosaic.dataset import files as one_file, fileset
 from fastmosaic.errors import ColumnNotFoundError, CorruptFileError, SchemaMismatchError
 from fastmosaic.file import opening
-from fastmosaic.format import bucket, schema as schemas
+from fastmosaic.file.fetch import Fetcher
+from fastmosaic.format import schema as schemas
 
 NAN = float("nan")
 
@@ -560,13 +561,13 @@ def test_nan_is_not_pruned_away(tmp_path):
 
 def test_projection_reads_nothing_else(tmp_path, scanned, monkeypatch):
     pages = []
-    each = bucket.decompress_each
+    decode = Fetcher.decode
 
-    def counted(data, frames, sizes, check):
-        pages.extend(range(len(sizes) // 8))
-        return each(data, frames, sizes, check)
+    def counted(self, task, *args):
+        pages.extend(task.part.positions)
+        return decode(self, task, *args)
 
-    monkeypatch.setattr(bucket, "decompress_each", counted)
+    monkeypatch.setattr(Fetcher, "decode", counted)
     values = pa.array(range(3000), pa.int64())
     table = pa.table({f"c{i:03d}": values for i in range(200)})
     write(tmp_path, {f"k=1/f{i}": table for i in range(3)}, page_size_threshold=0)

@@ -716,7 +716,8 @@ REASONS = {
     ],
     IN_BUCKET + "104 bytes, not 24": ["pages larger than the bucket"],
     IN_BUCKET + "7 bytes, not 24": ["pages smaller than the bucket"],
-    IN_BUCKET + "length of the page": ["a page without flags", "a page that says it has no bytes"],
+    IN_COLUMN + "the data ends before": ["a page without flags"],
+    IN_BUCKET + "a zstd frame contains 10 bytes, but 0": ["a page that says it has no bytes"],
     IN_BUCKET + "0 child": ["too few children"],
 }
 REASON_OF = {name: reason for reason, names in REASONS.items() for name in names}

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 import fastmosaic as fm
-from fastmosaic.file import opening
+from fastmosaic.file import fetch, opening
 from fastmosaic.format import bucket
 
 NUM_COLUMNS = 1000
@@ -49,16 +49,11 @@ def fields(monkeypatch):
 
 @pytest.fixture
 def blocks(monkeypatch):
-    """Blocks decompressed, one by one or together."""
+    """Blocks decompressed, one by one or all pages of a part of a bucket."""
     counters = [
         Counter(monkeypatch, bucket, "decompress"),
         Counter(monkeypatch, opening, "decompress"),
-        Counter(
-            monkeypatch,
-            bucket,
-            "decompress_each",
-            lambda data, frames, sizes, check: len(sizes) // 8,
-        ),
+        Counter(monkeypatch, fetch.Fetcher, "decode", lambda _, task, *__: len(task.part)),
     ]
     return lambda: sum(counter.count for counter in counters)
 
@@ -127,10 +122,12 @@ def test_a_broken_schema_is_refused_each_time():
             fm.MosaicFile(bytes(data))
 
 
-def test_all_pages_of_a_bucket_are_decompressed_in_one_call(paged, monkeypatch):
-    calls = Counter(monkeypatch, bucket, "decompress_each")
+def test_a_bucket_is_decoded_in_one_call(paged, monkeypatch):
+    calls = Counter(monkeypatch, fetch.Fetcher, "decode")
+    general = Counter(monkeypatch, fetch.Fetcher, "open")
     fm.read_table(paged, use_threads=False)
     assert calls.count == 2 * 100  # row groups, buckets
+    assert general.count == 0
 
 
 def test_a_wide_bucket_is_read_once_and_shared(monkeypatch):

@@ -8,12 +8,11 @@ from itertools import pairwise
 import pyarrow as pa
 import pytest
 import reference
-import zstandard
 from hypothesis import given, strategies as st
 from reference import ALL_NULL, CONST, DICT, PLAIN, sized, uv
 from strategies import FLAT_TYPES, array_of, scalar_types, tables
 
-from fastmosaic.format._decode import Batch, PageFault, Pages, find_frames
+from fastmosaic.format._decode import Batch, PageFault, Pages
 from fastmosaic.format.types import ColumnType, Kind
 from fastmosaic.memory import Memory
 
@@ -180,7 +179,12 @@ def runs_of_nulls(rng):
 def test_nulls_in_words_of_rows(arrow):
     rng = random.Random(5)
     nulls = runs_of_nulls(rng)
-    values = array_of(arrow, [rng.randrange(100) for _ in nulls])
+    numbers = [rng.randrange(100) for _ in nulls]
+    if pa.types.is_boolean(arrow):
+        numbers = [number % 2 == 1 for number in numbers]
+    elif arrow in (pa.string(), pa.binary()):
+        numbers = [f"{number}" * (number % 12) for number in numbers]
+    values = array_of(arrow, numbers)
     column = values.take(pa.array([None if null else i for i, null in enumerate(nulls)]))
     rows = reference.serialize(column)
     for encoding in possible_encodings(rows):
@@ -651,7 +655,9 @@ def test_columns_of_a_batch_come_from_several_places():
     decode_small([0], batch, [2])
     batch.put(1, pa.array(["x", None]))
     decode_small([2], batch, [0])
-    assert [batch.null_count(place) for place in range(3)] == [1, 1, 0]
+    assert batch.find_nulls(b"\0\0\1") is None
+    assert batch.find_nulls(b"\0\1\1") == (1, 1)
+    assert batch.find_nulls(b"\1\1\1") == (0, 1)
     finished = batch.finish(2, SCHEMA)
     del batch
     gc.collect()
@@ -667,7 +673,9 @@ def test_a_batch_is_what_its_pages_are(table):
     pages = from_slots(slots, types, [table.num_rows] * count)
     batch = Batch(count)
     pages.decode_into(range(count), [table.num_rows] * count, batch, range(count), Memory())
-    assert [batch.null_count(i) for i in range(count)] == [c.null_count for c in table.columns]
+    for i, column in enumerate(table.columns):
+        required = bytes(i == k for k in range(count))
+        assert batch.find_nulls(required) == ((i, column.null_count) if column.null_count else None)
     finished = batch.finish(table.num_rows, table.schema)
     for array, column in zip(finished.columns, table.columns, strict=True):
         assert reference.same_array(checked(array), column.combine_chunks())
@@ -693,8 +701,6 @@ def test_a_place_that_is_not_there(place):
         decode_small([0], batch, [place])
     with pytest.raises(IndexError, match=f"place {place} of 3"):
         batch.put(place, pa.array([1]))
-    with pytest.raises(IndexError, match=f"place {place} of 3"):
-        batch.null_count(place)
 
 
 def test_a_place_is_taken_once():
@@ -704,6 +710,13 @@ def test_a_place_is_taken_once():
         batch.put(0, pa.array([1, 2], INT8))
     with pytest.raises(ValueError, match="place 0 is taken"):
         decode_small([0, 2], batch, [1, 0])
+    with pytest.raises(ValueError, match="two columns have the same place"):
+        decode_small([0, 2], batch, [2, 2])
+
+
+def test_nulls_are_looked_for_in_all_columns():
+    with pytest.raises(ValueError, match="2 columns of 3"):
+        Batch(3).find_nulls(b"\0\0")
 
 
 def test_a_batch_is_finished_once_and_whole():
@@ -726,7 +739,7 @@ def test_a_finished_batch_is_not_asked_again():
     finished = batch.finish(2, pa.schema([("a", INT8)]))
     # Its columns are Arrow's now, which frees them with the last reference to `finished`.
     with pytest.raises(ValueError, match="taken"):
-        batch.null_count(0)
+        batch.find_nulls(b"\1")
     with pytest.raises(ValueError, match="taken"):
         batch.put(0, pa.array([1, 2], INT8))
     with pytest.raises(ValueError, match="taken"):
@@ -753,62 +766,6 @@ def test_a_batch_that_is_never_finished():
     batch.put(2, pa.array([1, 2], INT8))
     del batch
     gc.collect()
-
-
-# Slots
-
-
-def spans(*edges):
-    """Return start and end of each slot, as the kernel expects them."""
-    return memoryview(struct.pack(f"{len(edges)}q", *edges)).cast("q")
-
-
-def test_frames_of_slots():
-    one, other = reference.compress(b"12345", 1), reference.compress(bytes(256), 1)
-    data = b".." + uv(5) + one + uv(256) + other + b"."
-    middle = 3 + len(one)
-    frames, sizes = find_frames(data, spans(2, middle, middle, len(data) - 1))
-    assert struct.unpack("4Q", frames) == (3, len(one), middle + 2, len(other))
-    assert struct.unpack("2Q", sizes) == (5, 256)
-    assert find_frames(data, spans()) == (b"", b"")
-
-
-def frames_of(compressor):
-    """Frames with one or several blocks, with raw, repeated and compressed content."""
-    noise = random.Random(1).randbytes(300)
-    contents = [b"ab", bytes(300), noise, noise * 1000, bytes(70_000), bytes(1 << 18) + noise]
-    return map(compressor.compress, contents)
-
-
-@pytest.mark.parametrize("checksum", [False, True])
-@pytest.mark.parametrize("content_size", [False, True])
-def test_a_slot_is_one_frame(checksum, content_size):
-    compressor = zstandard.ZstdCompressor(write_checksum=checksum, write_content_size=content_size)
-    for frame in frames_of(compressor):
-        slot = uv(2) + frame
-        assert find_frames(slot, spans(0, len(slot)))[0] == struct.pack("2Q", 1, len(frame))
-        lengths = {*range(20), len(frame) // 2, *range(len(frame) - 5, len(frame))}
-        parts = [frame[:size] for size in lengths if 0 <= size < len(frame)]
-        for other in [*parts, frame + b"\0", frame + frame, b"\0" + frame]:
-            slot = uv(2) + other
-            with pytest.raises(ValueError, match=f"slot 0..{len(slot)} is not one zstd frame"):
-                find_frames(slot, spans(0, len(slot)))
-
-
-@pytest.mark.parametrize("length", ["00", "01", "ffffffff1f", "808080808000"])
-def test_a_slot_whose_length_is_broken(length):
-    # A page has two bytes at least; where none are declared, zstandard would free memory twice.
-    slot = b"." + bytes.fromhex(length) + reference.compress(b"", 1)
-    with pytest.raises(ValueError, match="the length of the page at 1 in its bucket is broken"):
-        find_frames(slot, spans(1, len(slot)))
-    with pytest.raises(ValueError, match="the length of the page at 0 in its bucket is broken"):
-        find_frames(b"\x80", spans(0, 1))
-
-
-@pytest.mark.parametrize("span", [(-1, 1), (1, 1), (2, 1), (0, 4), (3, 4)])
-def test_a_slot_outside_of_the_data(span):
-    with pytest.raises(ValueError, match="slot {}..{} of 3 bytes".format(*span)):
-        find_frames(b"abc", spans(*span))
 
 
 # Lengths of lists

@@ -1,6 +1,5 @@
 """Integers, the cursor and compressed blocks: at every boundary, truncated, and damaged."""
 
-import struct
 import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 
@@ -13,13 +12,11 @@ from hypothesis import given, strategies as st
 from fastmosaic.errors import CorruptFileError, UnsupportedError
 from fastmosaic.format.wire import (
     MAX_BLOCK_BYTES,
-    MIN_BLOCK_LIMIT,
     SUSPICIOUS_BYTES,
     SUSPICIOUS_EXPANSION,
     Cursor,
     compress,
     decompress,
-    decompress_each,
     decompress_front,
     is_suspicious,
     put_bytes,
@@ -210,27 +207,6 @@ def test_threads_compress_at_once():
         assert list(pool.map(there_and_back, contents)) == contents
 
 
-# Several blocks at once
-
-
-def decompressed(*frames, check=lambda number, frame, size: None):
-    """Decompress consecutive frames, each given with its declared size."""
-    data, places = b"", []
-    for frame, _size in frames:
-        places += [len(data), len(frame)]
-        data += frame
-    sizes = [size for _frame, size in frames]
-    packed = (struct.pack(f"{len(numbers)}Q", *numbers) for numbers in (places, sizes))
-    return list(map(bytes, decompress_each(memoryview(data), *packed, check)))
-
-
-@given(st.lists(st.binary(min_size=1, max_size=300), max_size=5), st.booleans())
-def test_blocks_at_once_are_as_one_by_one(contents, checksum):
-    frames = [compress(content, 1, checksum) for content in contents]
-    sizes = map(len, contents)
-    assert decompressed(*zip(frames, sizes, strict=True)) == contents
-
-
 FRAME = compress(CONTENT, 1, checksum=True)
 
 
@@ -249,33 +225,9 @@ FRAME = compress(CONTENT, 1, checksum=True)
         (zstandard.ZstdCompressor(write_content_size=False).compress(CONTENT), 769),
     ],
 )
-def test_one_broken_block_of_several_is_corrupt(frame, size):
+def test_a_broken_block_is_corrupt(frame, size):
     with pytest.raises(CorruptFileError, match="zstd"):
-        decompressed((FRAME, 768), (frame, size), (FRAME, 768))
-
-
-def test_a_huge_declared_size_of_one_block_is_refused():
-    with pytest.raises(CorruptFileError, match="declares 4294967295 bytes of content"):
-        decompressed((FRAME, 768), (FRAME, 2**32 - 1))
-
-
-def test_large_declared_sizes_are_checked_first():
-    content = bytes(MIN_BLOCK_LIMIT + 1)
-    large = compress(content, 1, checksum=False)
-    seen = []
-
-    def check(number, frame, size):
-        seen.append((number, bytes(frame), size))
-
-    frames = (FRAME, 768), (large, len(content)), (large, len(content))
-    assert decompressed(*frames, check=check)[1:] == [content] * 2
-    assert seen == [(1, large, len(content)), (2, large, len(content))]
-
-    def refuse(number, frame, size):
-        raise CorruptFileError(f"frame {number}")
-
-    with pytest.raises(CorruptFileError, match="frame 1"):
-        decompressed((FRAME, 768), (large[:-1], len(content)), check=refuse)
+        decompress(frame, size)
 
 
 def test_the_front_of_a_frame():

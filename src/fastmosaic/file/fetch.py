@@ -9,20 +9,22 @@ window are read while those of the one before it are decoded.
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from dataclasses import dataclass, replace
+from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 
 from ..errors import MosaicError, Place
 from ..format import bucket as buckets
-from ..format.bucket import Directory, Layout
+from ..format.bucket import Batch, BucketReader, Budget, Directory, Layout
 from ..format.columns import ColumnDecoder
 from ..format.index import Bucket
 from ..format.metadata import FileMetaData
 from ..format.nested import BucketColumns
-from ..format.wire import Compression
+from ..format.wire import MIN_BLOCK_LIMIT, Compression
+from ..memory import Memory
 from ..query.rows import Rows
 from ..storage.source import EMPTY, Source, read_ranges
 
@@ -39,37 +41,46 @@ MAX_COPIED_BYTES: Final = 4 << 20
 MAX_TASK_COLUMNS: Final = 128
 MAX_TASK_BYTES: Final = 16 << 20
 
+Integers: TypeAlias = "array[int] | memoryview[int]"  # of 32 bits
 
-@dataclass(frozen=True, slots=True)
+_FIRST: Final = array("i", [0])
+
+
+@dataclass(slots=True)
 class BucketPart:
     """The wanted columns of one bucket; the same in every row group."""
 
     number: int
     columns: BucketColumns
-    places: list[int]  # of the columns in the result
-    wanted: list[int]  # indices of the columns in the bucket
-    flat: Sequence[int]  # the flat columns that store them
+    positions: Integers  # of the columns in the file, ascending
+    places: Integers  # of the columns in the result
 
-    @classmethod
-    def of(
-        cls, number: int, columns: BucketColumns, places: list[int], wanted: list[int]
-    ) -> BucketPart:
-        return cls(number, columns, places, wanted, buckets.flat_of(columns, wanted))
+    def __len__(self) -> int:
+        return len(self.positions)
+
+    @property
+    def wanted(self) -> list[int]:
+        """The indices of the columns in the bucket."""
+        first = self.columns.positions.start
+        return [position - first for position in self.positions]
+
+    @property
+    def flat(self) -> Sequence[int]:
+        """The flat columns that store them."""
+        return buckets.flat_of(self.columns, self.wanted)
+
+    def between(self, start: int, stop: int) -> BucketPart:
+        """Return some of the columns."""
+        return BucketPart(
+            self.number, self.columns, self.positions[start:stop], self.places[start:stop]
+        )
 
     def divided(self, num_rows: int) -> list[BucketPart]:
         """Return parts with fewer columns: for several threads, and to decompress less at a time."""
         step = max(1, min(MAX_TASK_COLUMNS, MAX_TASK_BYTES // (8 * num_rows)))
-        if len(self.wanted) <= step:
+        if len(self) <= step:
             return [self]
-        return [
-            BucketPart.of(
-                self.number,
-                self.columns,
-                self.places[start : start + step],
-                self.wanted[start : start + step],
-            )
-            for start in range(0, len(self.wanted), step)
-        ]
+        return [self.between(start, start + step) for start in range(0, len(self), step)]
 
 
 @dataclass(slots=True)  # a frozen one takes microseconds longer to make
@@ -124,7 +135,7 @@ class BucketTask:
         """The number of bytes to decompress, roughly."""
         if self.slots is not None:
             return sum(slot.size for slot in self.slots.values())
-        return self.bucket.compressed_size * len(self.part.wanted) // self.part.columns.num_columns
+        return self.bucket.compressed_size * len(self.part) // self.part.columns.num_columns
 
     @property
     def place(self) -> Place:
@@ -133,6 +144,10 @@ class BucketTask:
             "bucket": self.part.number,
             "offset": self.bucket.offset,
         }
+
+    def after(self, number: int) -> BucketTask:
+        """Return the task without the first `number` columns."""
+        return replace(self, part=self.part.between(number, len(self.part)))
 
     def release(self) -> None:
         """Drop the bytes that were read."""
@@ -161,17 +176,18 @@ class Fetcher:
 
     def parts(self, positions: Sequence[int]) -> list[BucketPart]:
         """Return the columns at `positions` by bucket."""
-        places: dict[int, list[int]] = {}
-        for place, position in enumerate(positions):
-            places.setdefault(self._schema.bucket_of(position), []).append(place)
+        schema = self._schema
+        ascending, places = _sorted(positions, schema.num_columns)
         parts = []
-        for number in sorted(places):
+        start = 0
+        while start < len(ascending):
+            number = schema.bucket_of(ascending[start])
             columns = self._columns.get(number)
             if columns is None:
-                columns = self._columns[number] = BucketColumns(self._schema, number)
-            first = columns.positions.start
-            wanted = [positions[place] - first for place in places[number]]
-            parts.append(BucketPart.of(number, columns, places[number], wanted))
+                columns = self._columns[number] = BucketColumns(schema, number)
+            stop = bisect_left(ascending, columns.positions.stop, start)
+            parts.append(BucketPart(number, columns, ascending[start:stop], places[start:stop]))
+            start = stop
         return parts
 
     def tasks(self, span: RowSpan, parts: Sequence[BucketPart]) -> Iterator[BucketTask]:
@@ -185,8 +201,7 @@ class Fetcher:
                 continue
             # If at least half of the columns are wanted, the rest costs less than many reads.
             whole = bucket.compressed_size <= self._small or (
-                2 * len(part.wanted) >= part.columns.num_columns
-                and bucket.compressed_size <= self._window
+                2 * len(part) >= part.columns.num_columns and bucket.compressed_size <= self._window
             )
             for smaller in part.divided(span.num_rows):
                 yield BucketTask(span, smaller, bucket, whole)
@@ -270,6 +285,36 @@ class Fetcher:
             buffers.append(buffer)
         return buffers
 
+    def decode(self, task: BucketTask, batch: Batch, memory: Memory, budget: Budget) -> int:
+        """Decode the columns of a task in one go, as far as nothing is unusual; return how many."""
+        part, span = task.part, task.span
+        columns = part.columns
+        if not columns.is_flat:
+            return 0
+        reader = BucketReader(
+            columns.kinds,
+            columns.digits,
+            part.positions,
+            columns.positions.start,
+            part.places,
+            span.num_rows,
+            span.start,
+            span.count,
+            self._strict,
+        )
+        if task.slots is not None:
+            return reader.decode_slots(
+                [task.slots[flat] for flat in part.wanted], MIN_BLOCK_LIMIT, batch, memory, budget
+            )
+        if task.directory is not None:
+            return reader.decode_paged(
+                task.data, task.directory.offsets, MIN_BLOCK_LIMIT, batch, memory, budget
+            )
+        size = task.bucket.uncompressed_size if self._metadata.codec == Compression.ZSTD else 0
+        return reader.decode_monolithic(
+            task.data, size, task.size, MIN_BLOCK_LIMIT, batch, memory, budget
+        )
+
     def open(self, task: BucketTask) -> tuple[ColumnDecoder, int]:
         """Decompress the pages of a task; return their decoder, and the bytes that it keeps."""
         columns, flats = task.part.columns, task.part.flat
@@ -292,18 +337,24 @@ class Fetcher:
         """Return the decompressed pages of a paged bucket; None if a slot is empty."""
         columns, flats = task.part.columns, task.part.flat
         offsets, rows = directory.offsets, directory.rows
-        slots: list[Any] = [None] * len(flats)
-        stored = [i for i, flat in enumerate(flats) if offsets[flat] < offsets[flat + 1]]
-        if task.slots is not None:
-            for i in stored:
-                flat = flats[i]
-                slots[i] = buckets.decode_slot(task.slots[flat], columns, flat, rows[flat])
-            return slots
-        spans = array("q")
-        for i in stored:
-            spans.extend(offsets[flats[i] : flats[i] + 2])
-        wanted = [flats[i] for i in stored]
-        pages = buckets.decode_slots(task.data, spans, columns, wanted, rows)
-        for i, page in zip(stored, pages, strict=True):
-            slots[i] = page
+        slots: list[Any] = []
+        for flat in flats:
+            if offsets[flat] == offsets[flat + 1]:
+                slots.append(None)
+                continue
+            if task.slots is not None:
+                slot = task.slots[flat]
+            else:
+                assert task.data is not None
+                slot = task.data.slice(offsets[flat], offsets[flat + 1] - offsets[flat])
+            slots.append(buckets.decode_slot(slot, columns, flat, rows[flat]))
         return slots
+
+
+def _sorted(positions: Sequence[int], num_columns: int) -> tuple[Integers, Integers]:
+    """Return the positions in ascending order, and where each of them is in `positions`."""
+    if len(positions) == 1:
+        return array("i", positions), _FIRST
+    if not isinstance(positions, memoryview):
+        positions = array("i", positions)
+    return buckets.sort_positions(positions, num_columns)

@@ -6,7 +6,7 @@ of their rows, in the memory of one portion and of the pages that it keeps decom
 
 from __future__ import annotations
 
-import threading
+from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
@@ -14,7 +14,7 @@ from typing import Final, TypeAlias
 import pyarrow as pa
 
 from ..errors import CorruptFileError, MemoryLimitError, MosaicError, UnsupportedError, located
-from ..format.bucket import Batch
+from ..format.bucket import Batch, Budget
 from ..format.columns import ColumnDecoder
 from ..format.file_schema import Projection
 from ..format.metadata import FileMetaData
@@ -101,7 +101,7 @@ class Scanner:
         with located(file=self._name):
             distinct = dict.fromkeys(groups)
             spans = [RowSpan.of(self._metadata, group, request.rows) for group in distinct]
-            if not request.projection.schema.names:
+            if not len(request.projection.schema):
                 batches = {span.group: [rows_without_columns(span.num_chosen)] for span in spans}
             else:
                 batches = self._read(request, spans, memory)
@@ -114,7 +114,7 @@ class Scanner:
         tasks = [task for span in spans for task in self._fetcher.tasks(span, parts)]
         decoding = _Decoding(self._fetcher, spans, len(request.positions), memory)
         decoding.run(tasks, request.use_threads)
-        required = _required(request.projection.stored)
+        required = self._required(request.projection)
         batches = {}
         for span in spans:
             if span.group in decoding.too_large:
@@ -245,7 +245,7 @@ class Scanner:
             bound += of_task
         step = size * span.num_rows // max(1, bound)
         step = max(1, step // batch_rows) * batch_rows
-        required = _required(projection.stored)
+        required = self._required(projection)
         done = 0
         is_constant = all(one.is_constant for one in opened)
         if span.count and is_constant and request.accepts is not _always:
@@ -275,28 +275,31 @@ class Scanner:
             yield span.chosen(rows, done)
             done += portion.count
 
+    def _required(self, projection: Projection) -> bytes:
+        """Return a byte for each stored column: whether it must not be null."""
+        positions = projection.positions
+        if not isinstance(positions, memoryview):
+            positions = array("i", positions)
+        return self._metadata.schema_block.required(positions)
+
     def _finished(
-        self, span: RowSpan, batch: Batch, projection: Projection, required: Sequence[int]
+        self, span: RowSpan, batch: Batch, projection: Projection, required: bytes
     ) -> pa.RecordBatch:
         """Return the record batch of a span whose columns are all decoded."""
         if span.count == 0:
             return pa.RecordBatch.from_pylist([], schema=projection.schema)
-        for place in required:
-            nulls = batch.null_count(place)
-            if nulls:
-                raise CorruptFileError(
-                    f"there are {nulls} nulls, but the column is declared not null",
-                    row_group=span.group,
-                    column=projection.stored.names[place],
-                )
+        if found := batch.find_nulls(required):
+            place, nulls = found
+            raise CorruptFileError(
+                f"there are {nulls} nulls, but the column is declared not null",
+                row_group=span.group,
+                column=projection.stored.names[place],
+            )
         rows = batch.finish(span.count, projection.stored)
         if projection.is_stored:
             return rows
         with located(row_group=span.group):
             return projection.join(rows, self._strict)
-
-
-_turn: Final = threading.Lock()
 
 
 class _Decoding:
@@ -309,7 +312,7 @@ class _Decoding:
         self._memory = memory
         self._memories = {span.group: memory.part() for span in spans}
         self._later: list[BucketTask] = []
-        self._eager_bytes = EAGER_BYTES
+        self._budget = Budget(EAGER_BYTES, EAGER_EXPANSION)
         self.batches = {span.group: Batch(num_columns) for span in spans}
         self.too_large: set[int] = set()  # row groups that exceed Arrow's offsets
 
@@ -330,18 +333,21 @@ class _Decoding:
     def _first(self, task: BucketTask) -> None:
         """Decode a task, or only measure it if it expands much."""
         group = task.span.group
+        batch, memory = self.batches[group], self._memories[group]
         try:
-            decoder = _opened(self._fetcher, task)
-            if not self._is_eager(decoder.bound(), task.size):
-                _pay(self._memories[group], decoder, task.span.count)
-                self._later.append(task)
+            done = self._fetcher.decode(task, batch, memory, self._budget)
+            rest = task.after(done)
+            task.release()
+            if not len(rest.part):
                 return
-            task.release()
-            decoder.decode(
-                task.span.count, self.batches[group], task.part.places, self._memories[group]
-            )
+            decoder = _opened(self._fetcher, rest)
+            if not self._budget.allows(decoder.bound(), rest.size):
+                _pay(memory, decoder, task.span.count)
+                self._later.append(rest)
+                return
+            rest.release()
+            decoder.decode(task.span.count, batch, rest.part.places, memory)
         except OverflowError:
-            task.release()
             self.too_large.add(group)
         except MosaicError as error:
             error.locate(**task.place)
@@ -359,16 +365,6 @@ class _Decoding:
             decoder.decode(task.span.count, self.batches[group], task.part.places, free)
         except OverflowError:
             self.too_large.add(group)
-
-    def _is_eager(self, bound: int, stored: int) -> bool:
-        surplus = bound - stored * EAGER_EXPANSION
-        if surplus <= 0:
-            return True
-        with _turn:
-            if surplus > self._eager_bytes:
-                return False
-            self._eager_bytes -= surplus
-            return True
 
 
 def _pay(memory: Memory, decoder: ColumnDecoder, count: int) -> None:
@@ -452,8 +448,3 @@ def _portion(
 
 def _at_most(batch: pa.RecordBatch, num_rows: int) -> pa.RecordBatch:
     return batch if batch.num_rows <= num_rows else batch.slice(0, num_rows)
-
-
-def _required(schema: pa.Schema) -> list[int]:
-    """Return the places of the columns that must not be null."""
-    return [place for place, field in enumerate(schema) if not field.nullable]

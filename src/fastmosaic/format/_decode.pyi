@@ -1,10 +1,13 @@
 from array import array
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
 from fastmosaic.memory import Memory
+
+# `const int[::1]`: a view of C integers
+Integers: TypeAlias = array[int] | memoryview[int]
 
 MAX_IDLE_ENTRIES: int
 
@@ -63,12 +66,59 @@ class Pages:
         memory: Memory,
     ) -> None: ...
 
+class Budget:
+    def __init__(self, size: int, expansion: int) -> None: ...
+    def allows(self, result: int, stored: int) -> bool: ...
+
+class BucketReader:
+    def __init__(
+        self,
+        kinds: bytes,
+        digits: bytes,
+        positions: Integers,
+        first: int,
+        places: Integers,
+        num_rows: int,
+        start: int,
+        count: int,
+        strict: bool,
+    ) -> None: ...
+    def decode_paged(
+        self,
+        data: pa.Buffer,
+        offsets: memoryview[int],
+        largest: int,
+        batch: Batch,
+        memory: Memory,
+        budget: Budget,
+    ) -> int: ...
+    def decode_slots(
+        self,
+        slots: Sequence[pa.Buffer],
+        largest: int,
+        batch: Batch,
+        memory: Memory,
+        budget: Budget,
+    ) -> int: ...
+    def decode_monolithic(
+        self,
+        data: pa.Buffer,
+        size: int,
+        stored: int,
+        largest: int,
+        batch: Batch,
+        memory: Memory,
+        budget: Budget,
+    ) -> int: ...
+
 class Batch:
     count: int
     def __init__(self, count: int) -> None: ...
     def put(self, place: int, array: pa.Array) -> None: ...
-    def null_count(self, place: int) -> int: ...
+    def find_nulls(self, required: bytes) -> tuple[int, int] | None: ...
     def finish(self, num_rows: int, schema: pa.Schema) -> pa.RecordBatch: ...
 
+def sort_positions(
+    positions: Integers, num_columns: int
+) -> tuple[memoryview[int], memoryview[int]]: ...
 def slot_offsets(sizes: memoryview, start: int) -> memoryview[int]: ...
-def find_frames(data: memoryview, spans: array[int]) -> tuple[bytes, bytes]: ...

@@ -11,21 +11,22 @@ damaged) or `OverflowError` (it contains more than Arrow's types can represent).
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uintptr_t
 from libc.stdlib cimport calloc, free, malloc
-from libc.string cimport memcpy, memset
+from libc.string cimport memset
 
 from fastmosaic.format._arrow cimport ArrowArray
+from fastmosaic.format._column cimport (
+    BLOCK, MAX_OFFSET, Column, check_values, fill, fill_offsets, fill_validity, longest_entry, measure,
+    sum_lengths, value_bytes,
+)
+from fastmosaic.format._page cimport (
+    BAD_INDEX, FINE, IDLE, NO_MEMORY, TOO_LARGE, Page, advance, open_page, split, take_portion,
+)
+from fastmosaic.format._values cimport fm_all_below32, fm_make_places, fm_unpack
 from fastmosaic.format._wire cimport (
-    ALL_NULL, ARRAY_BLOCK, BINARY, BOOL, CONST, DECIMAL64, DECIMAL128, DICT, INT8, INT16, INT32, INT64,
-    DAY, MAX_DIGITS, NUM_KINDS, PLAIN, STRING, TIME, TIMESTAMP_NS, Reader, bit_width, fm_bits,
-    fm_has_digits, fm_is_ascii,
-    fm_load16, fm_load32, fm_load64, fm_popcount64, fm_store16, fm_store32, fm_store64, fm_swap16, fm_swap32, fm_swap64,
-    is_utf8, left, skip_values, uint16_t, uint32_t, uint64_t, varint, width_of,
+    ALL_NULL, ARRAY_BLOCK, BINARY, DECIMAL64, DECIMAL128, INT32, MAX_DIGITS, NUM_KINDS, PLAIN, STRING,
+    Reader, bit_width, fm_load32, left, uint32_t, uint64_t, varint,
 )
-
-from fastmosaic.format._values cimport (
-    fm_all_below32, fm_all_within64, fm_join_all96, fm_make_places, fm_pack_bytes, fm_spread, fm_spread_bits, fm_spread_offsets, fm_swap_all16,
-    fm_swap_all32, fm_swap_all64, fm_unpack, fm_widen_all64,
-)
+from fastmosaic.format._zstd cimport zstd_decompress
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_FromStringAndSize
@@ -76,6 +77,14 @@ cdef extern from *:
     void fm_close() nogil
     bint fm_is_releasing() nogil
 
+cdef extern from *:
+    """
+    static int64_t fm_add(int64_t* number, int64_t more) {
+        return __atomic_add_fetch(number, more, __ATOMIC_ACQ_REL);
+    }
+    """
+    int64_t fm_add(int64_t* number, int64_t more) nogil
+
 cdef extern from "unistd.h":
     int usleep(unsigned int microseconds) nogil
 
@@ -86,26 +95,6 @@ cdef extern from "Python.h":
     void Py_XDECREF(PyObject* o)
     char* PyBytes_AsString(object o) except NULL
 
-
-# Reasons why a page cannot be decoded. From TOO_LARGE on, the file is not damaged.
-cdef enum Fault:
-    FINE
-    TRUNCATED
-    BAD_VARINT
-    BAD_ENTRIES
-    BAD_INDEX
-    BAD_ENCODING
-    BAD_BLOCK
-    BAD_UTF8
-    BAD_DECIMAL
-    BAD_NANOS
-    NANOS_OVERFLOW
-    BAD_DIGITS
-    BAD_TIME
-    BAD_LENGTH
-    TOO_FEW
-    TOO_LARGE
-    NO_MEMORY
 
 _FACTS = (
     "",
@@ -127,744 +116,49 @@ _FACTS = (
     "out of memory",
 )
 
-cdef int64_t MAX_OFFSET = 2147483647
-# Columns that need no more than this in total share one allocation.
-cdef int64_t MAX_SHARED_BYTES = 1 << 20
 cdef enum:
-    OVERSHOOT = 32  # bytes that short copies may write beyond the end
-    BLOCK = 1024  # values per block, which fit in the first-level cache
-    IDLE = 65536  # entries that a dictionary may have, however few rows there are
-    COPY_BYTES = 1 << 18
+    MAX_SHARED_BYTES = 1 << 20  # columns share an allocation up to this size
     HUGE_BYTES = 16 << 20
-
+    WINDOW_BYTES = 1 << 18  # pages that are decompressed before they are decoded: the cache holds them
 
 MAX_IDLE_ENTRIES = IDLE
-
-
-# A page, or a portion of one: `rows` rows from number `row` on.
-cdef struct Page:
-    int encoding
-    int kind
-    int digits                # the precision of a decimal; 0 if it is not checked
-    bint strict               # whether times are checked
-    bint has_nulls
-    int64_t rows
-    int64_t non_null
-    int64_t row
-    int64_t value             # non-null values before that row
-    const uint8_t* meta       # the value of a CONST, the entries of a DICT
-    int64_t meta_size
-    int64_t entries
-    const uint8_t* nulls      # of the page; bit 1 = null
-    int64_t null_bytes
-    const uint8_t* data       # PLAIN: of the portion; DICT: of the page
-    int64_t data_size
-    int64_t size              # bytes of all parts before compression
-
-
-cdef int check_encoding(Page* page) noexcept nogil:
-    """Check that a column of this kind may have this encoding."""
-    if page.kind == ARRAY_BLOCK and page.encoding != ALL_NULL:
-        if page.encoding != PLAIN or page.has_nulls:
-            return BAD_BLOCK
-    return FINE
-
-
-cdef int take_meta(Page* page, Reader* reader) noexcept nogil:
-    cdef const uint8_t* start = reader.at
-    cdef int fault
-    page.meta = start
-    if page.encoding == CONST:
-        page.entries = 1
-        fault = FINE if skip_values(reader, page.kind, 1) else TRUNCATED
-    else:
-        page.entries = varint(reader)
-        if page.entries < 0:
-            return BAD_VARINT
-        if page.entries > left(reader):
-            return BAD_ENTRIES
-        page.meta = reader.at
-        fault = FINE if skip_values(reader, page.kind, page.entries) else TRUNCATED
-    page.meta_size = reader.at - page.meta
-    page.size += reader.at - start
-    return fault
-
-
-cdef inline uint64_t nulls_at(const Page* page, int64_t row, int count) noexcept nogil:
-    """Return the null bits of up to 64 rows; `row` is counted from the start of the portion."""
-    return fm_bits(page.nulls, page.null_bytes, page.row + row, count)
-
-
-cdef int64_t count_values(const Page* page) noexcept nogil:
-    """Count the rows that are not null."""
-    cdef int64_t row = 0, nulls = 0
-    if page.encoding == ALL_NULL:
-        return 0
-    if page.nulls == NULL:
-        return page.rows
-    while row < page.rows:
-        nulls += fm_popcount64(nulls_at(page, row, <int>min(64, page.rows - row)))
-        row += 64
-    return page.rows - nulls
-
-
-cdef int take_nulls(Page* page, Reader* reader) noexcept nogil:
-    cdef int64_t size = (page.rows + 7) // 8
-    if not page.has_nulls or page.encoding == ALL_NULL:
-        return FINE
-    if size > left(reader):
-        return TRUNCATED
-    page.nulls = reader.at
-    page.null_bytes = size
-    page.size += size
-    reader.at += size
-    page.non_null = count_values(page)
-    return FINE
-
-
-cdef int take_data(Page* page, Reader* reader) noexcept nogil:
-    cdef int64_t size
-    cdef int fault = FINE
-    page.data = reader.at
-    if page.encoding == PLAIN and page.kind == ARRAY_BLOCK:
-        fault = FINE if skip_values(reader, BINARY, 1) else TRUNCATED
-    elif page.encoding == PLAIN:
-        fault = FINE if skip_values(reader, page.kind, page.non_null) else TRUNCATED
-    elif page.encoding == DICT:
-        size = (page.non_null * bit_width(page.entries) + 7) // 8
-        if size > left(reader):
-            return TRUNCATED
-        if page.entries == 0 and page.non_null:
-            return BAD_INDEX
-        # The table of entries may need 16 times their bytes, so unused entries are limited.
-        if page.entries > max(page.non_null, <int64_t>IDLE):
-            return BAD_ENTRIES
-        reader.at += size
-    page.data_size = reader.at - page.data
-    page.size += page.data_size
-    return fault
-
-
-cdef int split(Page* pages, int64_t count, int64_t stop, Reader* reader, int64_t* at) noexcept nogil:
-    """Find the parts of the pages in a monolithic bucket; data only for pages before `stop`."""
-    cdef int64_t i, flag_bytes = (2 * count + 7) // 8, null_bytes = (count + 7) // 8
-    cdef const uint8_t* flags = reader.at
-    cdef const uint8_t* nulls
-    cdef int fault
-    at[0] = 0
-    if flag_bytes + null_bytes > left(reader):
-        return TRUNCATED
-    nulls = flags + flag_bytes
-    reader.at += flag_bytes + null_bytes
-    for i in range(count):
-        pages[i].encoding = (flags[i >> 2] >> (2 * (i & 3))) & 3
-        pages[i].has_nulls = (nulls[i >> 3] >> (i & 7)) & 1
-        if pages[i].encoding == ALL_NULL:
-            pages[i].non_null = 0
-        at[0] = i
-        fault = check_encoding(&pages[i])
-        if fault:
-            return fault
-    for i in range(count):
-        if pages[i].encoding == CONST:
-            at[0] = i
-            fault = take_meta(&pages[i], reader)
-            if fault:
-                return fault
-    for i in range(count):
-        if pages[i].encoding == DICT:
-            at[0] = i
-            fault = take_meta(&pages[i], reader)
-            if fault:
-                return fault
-    for i in range(count):
-        at[0] = i
-        fault = take_nulls(&pages[i], reader)
-        if fault:
-            return fault
-    for i in range(stop):
-        at[0] = i
-        fault = take_data(&pages[i], reader)
-        if fault:
-            return fault
-    return FINE
-
-
-cdef int open_page(Page* page, Reader* reader) noexcept nogil:
-    """Find the parts of the page of one column."""
-    cdef int fault
-    if left(reader) < 2:
-        return TRUNCATED
-    page.encoding = reader.at[0]
-    page.has_nulls = reader.at[1] & 1
-    reader.at += 2
-    if page.encoding > DICT:
-        return BAD_ENCODING
-    fault = check_encoding(page)
-    if not fault and page.encoding != PLAIN:
-        fault = take_meta(page, reader)
-    if not fault:
-        fault = take_nulls(page, reader)
-    if not fault:
-        fault = take_data(page, reader)
-    return fault
-
-
-cdef int take_portion(const Page* page, int64_t count, Page* portion) noexcept nogil:
-    """Find the next `count` rows of a page; `advance` moves past them."""
-    cdef Reader reader
-    portion[0] = page[0]
-    if count < 0 or count > page.rows - page.row:
-        return TOO_FEW
-    if count == page.rows:
-        return FINE
-    portion.rows = count
-    portion.non_null = count_values(portion)
-    if page.encoding == PLAIN:
-        reader.at = page.data
-        reader.end = page.data + page.data_size
-        if not skip_values(&reader, page.kind, portion.non_null):
-            return TRUNCATED
-        portion.data_size = reader.at - page.data
-    return FINE
-
-
-cdef void advance(Page* page, const Page* portion) noexcept nogil:
-    page.row += portion.rows
-    page.value += portion.non_null
-    if page.encoding == PLAIN:
-        page.data += portion.data_size
-        page.data_size -= portion.data_size
-
-
-# ---- values, densely: one after another, without the nulls
-
-
-cdef inline int arrow_width(int kind) noexcept nogil:
-    """Return the bytes of one value in an Arrow buffer; a boolean is a byte until it is packed."""
-    if kind <= INT8:
-        return 1
-    if kind == INT16:
-        return 2
-    if kind == INT32 or kind == TIME:
-        return 4
-    if kind == INT64 or kind == TIMESTAMP_NS:
-        return 8
-    return 16
-
-
-cdef int decode_decimals(Reader* reader, int64_t count, uint8_t* out) noexcept nogil:
-    cdef int64_t i, k, size
-    cdef uint64_t low, high, byte
-    for i in range(count):
-        size = varint(reader)
-        if size < 0:
-            return BAD_VARINT
-        if size > left(reader):
-            return TRUNCATED
-        if size > 16:
-            return BAD_DECIMAL
-        low = 0
-        if size and reader.at[0] & 0x80:
-            low = ~low
-        high = low
-        for k in range(size):
-            byte = reader.at[k]
-            high = high << 8 | low >> 56
-            low = low << 8 | byte
-        reader.at += size
-        fm_store64(out + 16 * i, low)
-        fm_store64(out + 16 * i + 8, high)
-    return FINE
-
-
-cdef int decode_unchecked(Reader* reader, int kind, int64_t count, uint8_t* out) noexcept nogil:
-    cdef int64_t i
-    cdef const uint8_t* at = reader.at
-    if kind == DECIMAL128:
-        return decode_decimals(reader, count, out)
-    if count > left(reader) // width_of(kind):
-        return TRUNCATED
-    reader.at += count * width_of(kind)
-    if kind == BOOL:
-        for i in range(count):
-            out[i] = at[i] != 0
-    elif kind == INT8:
-        memcpy(out, at, count)
-    elif kind == INT16:
-        fm_swap_all16(out, at, count)
-    elif kind == INT32 or kind == TIME:
-        fm_swap_all32(out, at, count)
-    elif kind == INT64:
-        fm_swap_all64(out, at, count)
-    elif kind == DECIMAL64:
-        fm_widen_all64(out, at, count)
-    elif not fm_join_all96(out, at, count):
-        return join_timestamps(at, count, out)
-    return FINE
-
-
-cdef int join_timestamps(const uint8_t* at, int64_t count, uint8_t* out) noexcept nogil:
-    """Decode timestamps of nanoseconds that may be beyond 64 bits."""
-    cdef int64_t i, millis, nanos
-    for i in range(count):
-        millis = <int64_t>fm_swap64(fm_load64(at + 12 * i))
-        nanos = <int32_t>fm_swap32(fm_load32(at + 12 * i + 8))
-        if nanos < 0 or nanos > 999999:
-            return BAD_NANOS
-        # The range of int64 nanoseconds begins and ends within these milliseconds.
-        if millis > 9223372036854LL or millis < -9223372036855LL:
-            return NANOS_OVERFLOW
-        if millis == 9223372036854LL and nanos > 775807:
-            return NANOS_OVERFLOW
-        if millis == -9223372036855LL and nanos < 224192:
-            return NANOS_OVERFLOW
-        fm_store64(out + 8 * i, <uint64_t>millis * 1000000 + <uint64_t>nanos)
-    return FINE
-
-
-cdef uint64_t[19] POWERS  # of ten
-POWERS[0] = 1
-for _power in range(1, 19):
-    POWERS[_power] = 10 * POWERS[_power - 1]
 fm_make_places()
-
-
-cdef int decode_fixed(const Page* page, Reader* reader, int64_t count, uint8_t* out) noexcept nogil:
-    """Decode `count` values of a kind other than BINARY and STRING, and check their range."""
-    cdef const uint8_t* stored = reader.at
-    cdef int fault = decode_unchecked(reader, page.kind, count, out)
-    cdef int64_t i
-    if fault:
-        return fault
-    if page.digits and page.kind == DECIMAL64:
-        # More digits than these have no limit in 64 bits.
-        if page.digits < 19 and not fm_all_within64(stored, count, POWERS[page.digits]):
-            return BAD_DIGITS
-    elif page.digits:
-        for i in range(count):
-            if not fm_has_digits(fm_load64(out + 16 * i), fm_load64(out + 16 * i + 8), page.digits):
-                return BAD_DIGITS
-    elif page.kind == TIME and page.strict and not fm_all_below32(out, count, DAY):
-        return BAD_TIME
-    return FINE
-
-
-cdef void repeat(uint8_t* out, int64_t width, int64_t count) noexcept nogil:
-    """Fill `out` with `count` copies of its first value."""
-    cdef int64_t filled = width, total = count * width, step
-    if width == 1:
-        memset(out, out[0], count)
-        return
-    # Copies of up to this size come from the cache.
-    while filled < total:
-        step = min(filled, total - filled)
-        if step > COPY_BYTES:
-            step = min(max(width, COPY_BYTES // width * width), total - filled)
-        memcpy(out + filled, out, step)
-        filled += step
-
-
-cdef inline Reader meta_of(const Page* page) noexcept nogil:
-    cdef Reader reader
-    reader.at = page.meta
-    reader.end = page.meta + page.meta_size
-    return reader
-
-
-cdef inline bint is_large(const Page* page) noexcept nogil:
-    """Whether a table of the dictionary would need much memory, compared with the result."""
-    return page.entries > max(<int64_t>IDLE, page.rows // 16)
-
-
-cdef int check_fixed(const Page* page, Reader reader, int64_t count) noexcept nogil:
-    """Check `count` values as `decode_fixed` does."""
-    cdef uint8_t[16 * BLOCK] values
-    cdef int64_t step
-    cdef int fault
-    while count:
-        step = min(count, BLOCK)
-        fault = decode_fixed(page, &reader, step, values)
-        if fault:
-            return fault
-        count -= step
-    return FINE
-
-
-cdef int next_indices(const Page* page, int64_t done, uint32_t* indices, int* count) noexcept nogil:
-    """Read up to BLOCK indices of a DICT page, and check them."""
-    cdef int width = bit_width(page.entries)
-    count[0] = <int>min(<int64_t>BLOCK, page.non_null - done)
-    fm_unpack(page.data, page.data_size, width, page.value + done, count[0], indices)
-    # All indices are valid if every number of that many bits has an entry.
-    if page.entries == <int64_t>1 << width:
-        return FINE
-    return FINE if fm_all_below32(<uint8_t*>indices, count[0], <uint32_t>page.entries) else BAD_INDEX
-
-
-cdef uint32_t* find_entries(const Page* page) noexcept nogil:
-    """Return where each entry of a dictionary starts, after its length; NULL without memory."""
-    cdef uint32_t* starts = <uint32_t*>malloc((page.entries + 1) * sizeof(uint32_t))
-    cdef Reader reader = meta_of(page)
-    cdef int64_t i
-    if starts != NULL:
-        for i in range(page.entries):
-            starts[i] = <uint32_t>(reader.at - page.meta)
-            skip_values(&reader, page.kind, 1)  # `take_meta` did so before
-    return starts
-
-
-cdef int lookup_decimals(const Page* page, uint8_t* out) noexcept nogil:
-    """Decode the values of a DICT page of decimals, whose entries have lengths of their own."""
-    cdef uint32_t[BLOCK] indices
-    cdef int64_t done = 0
-    cdef int count = 0, i, fault
-    cdef Reader reader = meta_of(page)
-    cdef uint32_t* starts = NULL
-    cdef uint8_t* table = NULL
-    if is_large(page):
-        fault = check_fixed(page, reader, page.entries)
-        starts = find_entries(page)
-    else:
-        table = <uint8_t*>malloc(16 * page.entries + 16)
-        fault = decode_fixed(page, &reader, page.entries, table) if table != NULL else FINE
-    if starts == NULL and table == NULL:
-        return NO_MEMORY
-    while not fault and done < page.non_null:
-        fault = next_indices(page, done, indices, &count)
-        if fault:
-            break
-        if table != NULL:
-            for i in range(count):
-                memcpy(out + 16 * i, table + 16 * <int64_t>indices[i], 16)
-        else:
-            for i in range(count):
-                reader = meta_of(page)
-                reader.at += starts[indices[i]]
-                decode_decimals(&reader, 1, out + 16 * i)
-        out += 16 * count
-        done += count
-    free(starts)
-    free(table)
-    return fault
-
-
-cdef int lookup_fixed(const Page* page, uint8_t* out) noexcept nogil:
-    """Decode the values of a DICT page, from the entries as they are stored.
-
-    A table of decoded entries would take longer to make than it saves.
-    """
-    cdef int width = arrow_width(page.kind), count = 0, i, fault = FINE
-    cdef const uint8_t* meta = page.meta
-    cdef uint32_t[BLOCK] indices
-    cdef uint8_t[12 * BLOCK] stored
-    cdef int64_t done = 0
-    cdef Reader reader
-    if page.kind == DECIMAL128:
-        return lookup_decimals(page, out)
-    if page.kind == TIME or page.kind == TIMESTAMP_NS or page.kind == DECIMAL64:
-        fault = check_fixed(page, meta_of(page), page.entries)
-    while fault == FINE and done < page.non_null:
-        fault = next_indices(page, done, indices, &count)
-        if fault:
-            break
-        if page.kind == BOOL:
-            for i in range(count):
-                out[i] = meta[indices[i]] != 0
-        elif page.kind == INT8:
-            for i in range(count):
-                out[i] = meta[indices[i]]
-        elif page.kind == INT16:
-            for i in range(count):
-                fm_store16(out + 2 * i, fm_swap16(fm_load16(meta + 2 * <int64_t>indices[i])))
-        elif width == 4:
-            for i in range(count):
-                fm_store32(out + 4 * i, fm_swap32(fm_load32(meta + 4 * <int64_t>indices[i])))
-        elif page.kind == INT64:
-            for i in range(count):
-                fm_store64(out + 8 * i, fm_swap64(fm_load64(meta + 8 * <int64_t>indices[i])))
-        else:
-            if page.kind == DECIMAL64:
-                for i in range(count):
-                    fm_store64(stored + 8 * i, fm_load64(meta + 8 * <int64_t>indices[i]))
-            else:
-                for i in range(count):
-                    memcpy(stored + 12 * i, meta + 12 * <int64_t>indices[i], 12)
-            reader.at = stored
-            reader.end = stored + sizeof(stored)
-            decode_unchecked(&reader, page.kind, count, out)
-        out += count * width
-        done += count
-    return fault
-
-
-cdef int dense_fixed(const Page* page, uint8_t* out) noexcept nogil:
-    cdef Reader reader
-    cdef int fault
-    if page.encoding == DICT:
-        return lookup_fixed(page, out)
-    if page.encoding == CONST:
-        reader = meta_of(page)
-        fault = FINE
-        if page.non_null:
-            fault = decode_fixed(page, &reader, 1, out)
-            repeat(out, arrow_width(page.kind), page.non_null)
-        return fault
-    reader.at = page.data
-    reader.end = page.data + page.data_size
-    return decode_fixed(page, &reader, page.non_null, out)
-
-
-# ---- strings: dense offsets and bytes
-
-
-cdef inline void copy_short(uint8_t* to, const uint8_t* source, int64_t size,
-                            bint roomy) noexcept nogil:
-    """Copy `size` bytes, at once if both sides have room for OVERSHOOT bytes."""
-    if roomy and size <= OVERSHOOT:
-        memcpy(to, source, OVERSHOOT)
-    else:
-        memcpy(to, source, size)
-
-
-cdef int plain_strings(const Page* page, int32_t* offsets, uint8_t* out) noexcept nogil:
-    cdef Reader reader
-    cdef int64_t i, size, filled = 0
-    reader.at = page.data
-    reader.end = page.data + page.data_size
-    offsets[0] = 0
-    for i in range(page.non_null):
-        if reader.at < reader.end and reader.at[0] < 0x80:
-            size = reader.at[0]
-            reader.at += 1
-        else:
-            size = varint(&reader)
-            if size < 0:
-                return BAD_VARINT
-        if size > left(&reader):
-            return TRUNCATED
-        copy_short(out + filled, reader.at, size, left(&reader) >= OVERSHOOT)
-        reader.at += size
-        filled += size
-        offsets[i + 1] = <int32_t>filled
-    if page.kind == STRING and not fm_is_ascii(out, filled):
-        if not is_utf8(out, filled):
-            return BAD_UTF8
-        # All bytes together are valid; a string must not begin inside a character.
-        for i in range(page.non_null):
-            if offsets[i] < filled and out[offsets[i]] & 0xC0 == 0x80:
-                return BAD_UTF8
-    return FINE
-
-
-cdef struct Entry:
-    const uint8_t* text
-    int64_t size
-
-
-cdef inline Entry entry_at(const Page* page, const uint8_t* at) noexcept nogil:
-    """Return the dictionary entry whose length is at `at`; `take_meta` has checked it."""
-    cdef Reader reader
-    cdef Entry entry
-    if at[0] < 0x80:
-        entry.size = at[0]
-        entry.text = at + 1
-        return entry
-    reader.at = at
-    reader.end = page.meta + page.meta_size
-    entry.size = varint(&reader)
-    entry.text = reader.at
-    return entry
-
-
-cdef int check_entries(const Page* page) noexcept nogil:
-    cdef const uint8_t* at = page.meta
-    cdef Entry entry
-    cdef int64_t i
-    # Lengths of more than a byte are not ASCII either.
-    if page.kind == STRING and not fm_is_ascii(page.meta, page.meta_size):
-        for i in range(page.entries):
-            entry = entry_at(page, at)
-            if not is_utf8(entry.text, entry.size):
-                return BAD_UTF8
-            at = entry.text + entry.size
-    return FINE
-
-
-cdef int64_t longest_entry(const Page* page) noexcept nogil:
-    """Return the size of the longest string of a CONST or DICT page."""
-    cdef const uint8_t* at = page.meta
-    cdef int64_t i, size = 0
-    cdef Entry entry
-    for i in range(page.entries):
-        entry = entry_at(page, at)
-        size = max(size, entry.size)
-        at = entry.text + entry.size
-    return size
-
-
-# A portion of a page, and the buffer of its Arrow array: validity, values, strings.
-cdef struct Column:
-    Page* whole
-    Page page              # the portion
-    int64_t validity       # sizes of the parts, padded to 64 bytes
-    int64_t values
-    int64_t size           # of all parts, with room for OVERSHOOT
-    uint32_t* starts       # of the entries of a DICT of strings
-    uint8_t* data
-    PyObject* owner        # the pyarrow.Buffer that `data` is in
-    ArrowArray* array      # the result
-
-
-cdef int size_strings(Column* column, int64_t* total) noexcept nogil:
-    """Compute the bytes of all strings of a CONST or DICT page."""
-    cdef const Page* page = &column.page
-    cdef uint32_t[BLOCK] indices
-    cdef int64_t done = 0
-    cdef int i, count = 0, fault
-    total[0] = 0
-    if page.entries == 1:
-        total[0] = entry_at(page, page.meta).size * page.non_null
-        return FINE
-    while done < page.non_null:
-        fault = next_indices(page, done, indices, &count)
-        if fault:
-            return fault
-        for i in range(count):
-            total[0] += entry_at(page, page.meta + column.starts[indices[i]]).size
-        done += count
-    return FINE
-
-
-cdef void repeat_string(const Page* page, int32_t* offsets, uint8_t* out) noexcept nogil:
-    cdef Entry entry = entry_at(page, page.meta)
-    cdef int64_t i
-    for i in range(page.non_null + 1):
-        offsets[i] = <int32_t>(i * entry.size)
-    if page.non_null and entry.size > 0:
-        memcpy(out, entry.text, entry.size)
-        repeat(out, entry.size, page.non_null)
-
-
-cdef void lookup_strings(const Column* column, int32_t* offsets, uint8_t* out) noexcept nogil:
-    """Decode a DICT page; `size_strings` has checked the indices."""
-    cdef const Page* page = &column.page
-    # Indices follow the entries, so that most entries have room after them.
-    cdef const uint8_t* end = page.data + page.data_size
-    cdef uint32_t[BLOCK] indices
-    cdef int64_t done = 0, filled = 0
-    cdef int i, count = 0
-    cdef Entry entry
-    offsets[0] = 0
-    while done < page.non_null:
-        next_indices(page, done, indices, &count)
-        for i in range(count):
-            entry = entry_at(page, page.meta + column.starts[indices[i]])
-            copy_short(out + filled, entry.text, entry.size, end - entry.text >= OVERSHOOT)
-            filled += entry.size
-            offsets[done + i + 1] = <int32_t>filled
-        done += count
-
-
-# ---- from dense values to rows
-
-
-cdef inline void spread(uint8_t* out, int width, const Page* page) noexcept nogil:
-    """Move the dense values in `out` to their rows; nulls become zero."""
-    fm_spread(out, width, page.rows, page.non_null, page.nulls, page.null_bytes, page.row)
-
-
-cdef inline void spread_offsets(int32_t* offsets, const Page* page) noexcept nogil:
-    """Convert the offsets of the dense strings to those of the rows; nulls are empty."""
-    fm_spread_offsets(<int*>offsets, page.rows, page.non_null, page.nulls, page.null_bytes, page.row)
-
-
-cdef inline uint64_t low_bits(int count) noexcept nogil:
-    """Return a word whose lowest `count` bits are set."""
-    return ~<uint64_t>0 if count == 64 else (<uint64_t>1 << count) - 1
-
-
-cdef inline void store_bits(uint8_t* out, int64_t row, uint64_t bits, int count) noexcept nogil:
-    """Store the bits of up to 64 rows, beginning with a multiple of 64."""
-    cdef int i
-    if count == 64:
-        fm_store64(out + (row >> 3), bits)
-        return
-    for i in range((count + 7) // 8):
-        out[(row >> 3) + i] = <uint8_t>(bits >> (8 * i))
-
-
-cdef void fill_validity(uint8_t* out, const Page* page) noexcept nogil:
-    cdef int64_t row = 0
-    cdef int step
-    while row < page.rows:
-        step = <int>min(<int64_t>64, page.rows - row)
-        store_bits(out, row, ~nulls_at(page, row, step) & low_bits(step), step)
-        row += 64
-
-
-cdef int fill_booleans(const Page* page, uint8_t* out) noexcept nogil:
-    """Decode booleans to bits, 64 rows at a time; nulls become zero."""
-    cdef uint32_t[BLOCK] indices
-    cdef int64_t row = 0, k = 0, done = 0, start = 0
-    cdef uint64_t valid, bits
-    cdef int i, step, more, count = 0, fault = FINE
-    # With two entries the indices are bits themselves.
-    cdef bint is_pair = page.encoding == DICT and page.entries == 2
-    cdef uint64_t first = 0, second = 0
-    if page.encoding == CONST or is_pair:
-        first = 0 - <uint64_t>(page.meta[0] != 0)
-    if is_pair:
-        second = 0 - <uint64_t>(page.meta[1] != 0)
-    while not fault and row < page.rows:
-        step = <int>min(<int64_t>64, page.rows - row)
-        valid = low_bits(step)
-        if page.nulls != NULL:
-            valid &= ~nulls_at(page, row, step)
-        more = fm_popcount64(valid)
-        if page.encoding == CONST:
-            bits = first
-        elif page.encoding == PLAIN:
-            bits = fm_pack_bytes(page.data + k, more)
-        elif is_pair:
-            bits = fm_bits(page.data, page.data_size, page.value + k, more)
-            bits = (bits & second) | (~bits & first)
-        else:
-            bits = 0
-            for i in range(more):
-                if k + i == done:
-                    fault = next_indices(page, done, indices, &count)
-                    if fault:
-                        break
-                    start = done
-                    done += count
-                bits |= <uint64_t>(page.meta[indices[k + i - start]] != 0) << i
-        k += more
-        store_bits(out, row, fm_spread_bits(bits, valid) & valid, step)
-        row += 64
-    return fault
 
 
 # ---- Arrow arrays
 
 
-cdef struct Root:
-    ArrowArray* children
-    ArrowArray** pointers
+# The memory of several columns. Each of them holds a reference, and the last one releases it.
+cdef struct Owner:
+    int64_t references
+    PyObject* memory        # a pyarrow.Buffer
+    const void* buffers[3]  # of the first column; those of the others follow
 
 
-cdef struct Private:
-    const void* buffers[3]
-    PyObject* owner        # the pyarrow.Buffer
+cdef Owner* make_owner(memory, Py_ssize_t count) except NULL:
+    """Return the owner of the memory of `count` columns, which have `count` references."""
+    cdef Owner* owner = <Owner*>malloc(sizeof(Owner) + 3 * count * sizeof(void*))
+    if owner == NULL:
+        raise MemoryError
+    owner.references = count
+    owner.memory = <PyObject*>memory
+    Py_XINCREF(owner.memory)
+    return owner
+
+
+cdef void drop(Owner* owner) noexcept nogil:
+    """Give a reference back. Only the last one needs the GIL."""
+    if fm_add(&owner.references, -1):
+        return
+    if fm_begin_release() and Py_IsInitialized():  # an array may outlive the interpreter
+        with gil:
+            Py_XDECREF(owner.memory)
+    fm_end_release()
+    free(owner)
 
 
 cdef void release_array(ArrowArray* array) noexcept nogil:
-    cdef Private* private = <Private*>array.private_data
-    if fm_begin_release() and Py_IsInitialized():  # an array may outlive the interpreter
-        with gil:
-            Py_XDECREF(private.owner)
-    fm_end_release()
-    free(private)
+    drop(<Owner*>array.private_data)
     array.release = NULL
 
 
@@ -877,201 +171,21 @@ def _stop_releasing():
             usleep(100)
 
 
-cdef bint make_array(Column* column) noexcept:
-    """Fill in the Arrow array of a column; return False without memory."""
-    cdef Private* private = <Private*>malloc(sizeof(Private))
+cdef void make_array(Column* column) noexcept nogil:
+    """Fill in the Arrow array of a column, which takes over the reference of the column."""
     cdef Page* page = &column.page
     cdef ArrowArray* array = column.array
-    if private == NULL:
-        return False
-    private.owner = column.owner
-    column.owner = NULL
-    private.buffers[0] = column.data if page.rows > page.non_null else NULL
-    private.buffers[1] = column.data + column.validity
-    private.buffers[2] = column.data + column.validity + column.values
+    cdef const void** buffers = (<Owner*>column.owner).buffers + 3 * column.place
+    buffers[0] = column.data if page.rows > page.non_null else NULL
+    buffers[1] = column.data + column.validity
+    buffers[2] = column.data + column.validity + column.values
     array.length = page.rows
     array.null_count = page.rows - page.non_null
     array.n_buffers = 2 if page.kind < BINARY else 3
-    array.buffers = private.buffers
-    array.private_data = private
+    array.buffers = buffers
+    array.private_data = column.owner
     array.release = release_array
-    return True
-
-
-cdef inline int64_t aligned(int64_t size) noexcept nogil:
-    return (size + 63) & ~<int64_t>63
-
-
-cdef int64_t value_bytes(const Page* page) noexcept nogil:
-    """Return the bytes of the fixed-width buffer of the column: values or offsets."""
-    if page.kind == BOOL:
-        return (page.rows + 7) // 8
-    if page.kind >= BINARY:
-        return 4 * (page.rows + 1)
-    return page.rows * arrow_width(page.kind)
-
-
-cdef int measure(Column* column) noexcept nogil:
-    """Compute the size of the buffer from the bytes that exist, not from declared sizes.
-
-    It is also known if it is TOO_LARGE.
-    """
-    cdef Page* page = &column.page
-    cdef int64_t strings = 0
-    cdef int fault = FINE
-    if page.encoding == ALL_NULL:
-        return TOO_LARGE if page.kind >= BINARY and page.rows >= MAX_OFFSET else FINE
-    column.validity = aligned((page.rows + 7) // 8) if page.rows > page.non_null else 0
-    column.values = aligned(value_bytes(page))
-    if page.kind >= BINARY:
-        if page.encoding == PLAIN:
-            strings = page.data_size - page.non_null  # each has a length of a byte or more
-        else:
-            fault = check_entries(page)
-            if not fault and page.encoding == DICT:
-                column.starts = find_entries(page)
-                fault = FINE if column.starts != NULL else NO_MEMORY
-            if not fault:
-                fault = size_strings(column, &strings)
-        if not fault and max(page.rows + 1, strings) > MAX_OFFSET:
-            fault = TOO_LARGE
-    column.size = aligned(column.validity + column.values + strings + OVERSHOOT)
-    return fault
-
-
-cdef int fill(Column* column) noexcept nogil:
-    """Decode the page into the buffer."""
-    cdef Page* page = &column.page
-    cdef bint nulls = page.rows > page.non_null
-    cdef uint8_t* values = column.data + column.validity
-    cdef int fault = FINE
-    if page.encoding == ALL_NULL:
-        return FINE
-    if nulls:
-        fill_validity(column.data, page)
-    if page.kind == BOOL:
-        return fill_booleans(page, values)
-    if page.kind < BINARY:
-        fault = dense_fixed(page, values)
-        if nulls and not fault:
-            spread(values, arrow_width(page.kind), page)
-        return fault
-    if page.encoding == PLAIN:
-        fault = plain_strings(page, <int32_t*>values, values + column.values)
-    elif page.encoding == CONST:
-        repeat_string(page, <int32_t*>values, values + column.values)
-    else:
-        lookup_strings(column, <int32_t*>values, values + column.values)
-    if nulls and not fault:
-        spread_offsets(<int32_t*>values, page)
-    return fault
-
-
-cdef int fill_offsets(const Page* page, int32_t* out) noexcept nogil:
-    """Decode lengths of lists to `page.rows + 1` offsets; null lists are empty."""
-    cdef int64_t total = 0, i
-    cdef int32_t length
-    cdef int fault = FINE
-    out[0] = 0
-    fault = dense_fixed(page, <uint8_t*>(out + 1))
-    if fault:
-        return fault
-    if page.rows > page.non_null:
-        spread(<uint8_t*>(out + 1), 4, page)
-    for i in range(page.rows):
-        length = out[i + 1]
-        if length < 0:
-            return BAD_LENGTH
-        total += length
-        if total > MAX_OFFSET:
-            return TOO_LARGE
-        out[i + 1] = <int32_t>total
-    return FINE
-
-
-# ---- checks without a result
-
-
-cdef int check_strings(const Page* page) noexcept nogil:
-    """Check PLAIN strings as `plain_strings` does."""
-    cdef Reader reader
-    cdef int64_t i, size
-    reader.at = page.data
-    reader.end = page.data + page.data_size
-    for i in range(page.non_null):
-        size = varint(&reader)
-        if size < 0:
-            return BAD_VARINT
-        if size > left(&reader):
-            return TRUNCATED
-        if page.kind == STRING and not is_utf8(reader.at, size):
-            return BAD_UTF8
-        reader.at += size
-    return FINE
-
-
-cdef int check_values(const Page* page) noexcept nogil:
-    """Check the values of a portion, as decoding it would."""
-    cdef uint32_t[BLOCK] indices
-    cdef int64_t done = 0
-    cdef int count = 0, fault = FINE
-    cdef Reader reader
-    if page.encoding == ALL_NULL:
-        return FINE
-    if page.encoding == PLAIN:
-        if page.kind >= BINARY:
-            return check_strings(page)
-        reader.at = page.data
-        reader.end = page.data + page.data_size
-        return check_fixed(page, reader, page.non_null)
-    if page.encoding == CONST and page.non_null == 0 and page.kind < BINARY:
-        return FINE
-    fault = check_entries(page) if page.kind >= BINARY else check_fixed(
-        page, meta_of(page), page.entries)
-    if fault or page.encoding == CONST or page.entries == <int64_t>1 << bit_width(page.entries):
-        return fault
-    while done < page.non_null and not fault:
-        fault = next_indices(page, done, indices, &count)
-        done += count
-    return fault
-
-
-cdef int sum_lengths(const Page* page, int64_t* total) noexcept nogil:
-    """Add up the lengths of the lists in a portion."""
-    cdef uint32_t[BLOCK] indices
-    cdef int32_t length = 0, shortest = 0
-    cdef int32_t* table
-    cdef int64_t done = 0, i
-    cdef int count = 0, fault
-    cdef Reader reader = meta_of(page)
-    total[0] = 0
-    if page.non_null == 0:
-        return FINE
-    if page.encoding == PLAIN:
-        for i in range(page.non_null):
-            length = <int32_t>fm_swap32(fm_load32(page.data + 4 * i))
-            shortest = min(shortest, length)
-            total[0] += length
-        return BAD_LENGTH if shortest < 0 else FINE
-    table = <int32_t*>malloc(4 * page.entries + 4)
-    if table == NULL:
-        return NO_MEMORY
-    fault = decode_fixed(page, &reader, page.entries, <uint8_t*>table)
-    if not fault and page.entries == 1:
-        shortest = table[0]
-        total[0] = table[0] * page.non_null
-        done = page.non_null
-    while not fault and done < page.non_null:
-        fault = next_indices(page, done, indices, &count)
-        if fault:
-            break
-        for i in range(count):
-            length = table[indices[i]]
-            shortest = min(shortest, length)
-            total[0] += length
-        done += count
-    free(table)
-    return BAD_LENGTH if not fault and shortest < 0 else fault
+    column.owner = NULL
 
 
 cdef class Pages:
@@ -1387,40 +501,28 @@ cdef class Pages:
         A column must not occur twice. `memory.take` is called with the size of the result before it is allocated, and
         `memory.zeros` for the values of columns that are null.
         """
-        cdef Py_ssize_t k
+        cdef Py_ssize_t k, done
         cdef Plan plan = Plan(len(columns))
-        cdef Column* column
-        cdef int fault = FINE
+        for k in range(plan.count):
+            plan.columns[k].array = batch._child(places[k])
         plan.measure(self, columns, counts)
         if plan.too_large:
             _fail(TOO_LARGE, 0)
-        memory.take(plan.total)
-        plan.allocate(memory.zeros(plan.zeros) if plan.zeros else None)
-        with nogil:
-            for k in range(plan.count):
-                fault = fill(&plan.columns[k])
-                if fault:
-                    break
-        if fault:
-            _fail(fault, columns[k])
-        for k in range(plan.count):
-            column = &plan.columns[k]
-            column.array = batch._child(places[k])
-            if column.array.release != NULL:
-                raise ValueError(f"place {places[k]} is taken")
-            if not make_array(column):
-                raise MemoryError
-            advance(column.whole, &column.page)
+        done = plan.decode(0, plan.count, memory)
+        if done < plan.count:
+            _fail(plan.fault, columns[done])
+        plan.publish(0, done)
 
 
 cdef class Plan:
-    """What decoding some columns takes."""
+    """Some columns, from the pages where they are stored to the arrays of a batch."""
 
     cdef Column* columns
     cdef Py_ssize_t count
     cdef int64_t total
     cdef int64_t zeros   # bytes of zeros for columns that are null
     cdef bint too_large  # for Arrow's offsets
+    cdef int fault       # of the column at which `decode` stopped
 
     def __cinit__(self, Py_ssize_t count):
         self.count = count
@@ -1431,7 +533,8 @@ cdef class Plan:
     def __dealloc__(self):
         cdef Py_ssize_t k
         for k in range(self.count):
-            Py_XDECREF(self.columns[k].owner)
+            if self.columns[k].owner != NULL:
+                drop(<Owner*>self.columns[k].owner)
             free(self.columns[k].starts)
         free(self.columns)
 
@@ -1458,36 +561,377 @@ cdef class Plan:
                     break
                 fault = FINE
                 self.total += column.size
-                if column.page.encoding == ALL_NULL:
-                    self.zeros = max(self.zeros, value_bytes(&column.page) + 64)
+                self.zeros = max(self.zeros, zeros_of(column))
         if fault:
             _fail(fault, columns[k])
         return 0
 
-    cdef int allocate(self, zeros) except -1:
-        """Allocate the memory of each column: its own, a shared buffer, or zeros."""
+    cdef Py_ssize_t decode(self, Py_ssize_t begin, Py_ssize_t end, memory) except -1:
+        """Decode columns that are measured; return the first that has a fault, or `end`."""
         cdef Py_ssize_t k
-        cdef int64_t at = 0
-        cdef bint share = self.total <= MAX_SHARED_BYTES
-        shared = _allocate(self.total) if share and self.total else None
-        for k in range(self.count):
-            if self.columns[k].page.encoding == ALL_NULL:
-                own(&self.columns[k], zeros, 0)
-            elif share:
-                own(&self.columns[k], shared, at)
-                at += self.columns[k].size
+        cdef int64_t total = 0, zeros = 0
+        for k in range(begin, end):
+            total += self.columns[k].size
+            zeros = max(zeros, zeros_of(&self.columns[k]))
+        memory.take(total)
+        self.allocate(begin, end, memory.zeros(zeros) if zeros else None)
+        with nogil:
+            for k in range(begin, end):
+                self.fault = fill(&self.columns[k])
+                if self.fault:
+                    break
             else:
-                own(&self.columns[k], _allocate(self.columns[k].size), 0)
-                if self.columns[k].size >= HUGE_BYTES:
-                    fm_use_huge_pages(self.columns[k].data, self.columns[k].size)
+                k = end
+        return k
+
+    cdef int publish(self, Py_ssize_t begin, Py_ssize_t end) except -1:
+        """Put decoded columns in the batch."""
+        cdef Py_ssize_t k
+        cdef Column* column
+        for k in range(begin, end):
+            column = &self.columns[k]
+            if column.array.release != NULL:
+                raise ValueError("two columns have the same place")
+            make_array(column)
+            advance(column.whole, &column.page)
+            free(column.starts)
+            column.starts = NULL
+        return 0
+
+    cdef int allocate(self, Py_ssize_t begin, Py_ssize_t end, zeros) except -1:
+        """Allocate the memory of columns; small ones share a buffer, those of nulls share zeros."""
+        cdef Py_ssize_t k, first = begin, after, nulls = 0
+        cdef int64_t size
+        for k in range(begin, end):
+            nulls += self.columns[k].page.encoding == ALL_NULL
+        if nulls:
+            self.own(begin, end, True, zeros, nulls)
+        while first < end:
+            size = self.columns[first].size
+            after = first + 1
+            while after < end and size + self.columns[after].size <= MAX_SHARED_BYTES:
+                size += self.columns[after].size
+                after += 1
+            if size:
+                buffer = _allocate(size)
+                self.own(first, after, False, buffer, after - first)
+                if size >= HUGE_BYTES:
+                    fm_use_huge_pages(self.columns[first].data, size)
+            first = after
+        return 0
+
+    cdef int own(self, Py_ssize_t begin, Py_ssize_t end, bint are_null, memory,
+                 Py_ssize_t count) except -1:
+        """Let columns that are all null, or the others, have their part of the memory."""
+        cdef Owner* owner = make_owner(memory, count)
+        cdef uint8_t* data = <uint8_t*><uintptr_t>memory.address
+        cdef Column* column
+        cdef Py_ssize_t k, place = 0
+        for k in range(begin, end):
+            column = &self.columns[k]
+            if (column.page.encoding == ALL_NULL) == are_null:
+                column.owner = owner
+                column.place = place
+                column.data = data
+                data += column.size
+                place += 1
+        # Fewer than expected have a reference.
+        for k in range(place, count):
+            drop(owner)
         return 0
 
 
-cdef int own(Column* column, buffer, int64_t at) except -1:
-    column.owner = <PyObject*>buffer
-    Py_XINCREF(column.owner)
-    column.data = <uint8_t*><uintptr_t>buffer.address + at
-    return 0
+cdef inline int64_t zeros_of(const Column* column) noexcept nogil:
+    """Return how many zeros a column of nulls needs."""
+    return value_bytes(&column.page) + 64 if column.page.encoding == ALL_NULL else 0
+
+
+# ---- whole buckets
+
+
+cdef class Budget:
+    """How many bytes results may have beyond `expansion` times the stored bytes."""
+
+    cdef int64_t left
+    cdef int64_t expansion
+
+    def __cinit__(self, int64_t size, int64_t expansion):
+        self.left = size
+        self.expansion = expansion
+
+    cdef bint spend(self, int64_t size) noexcept nogil:
+        """Take `size` bytes; return False if there are fewer."""
+        if size <= 0 or fm_add(&self.left, -size) >= 0:
+            return True
+        fm_add(&self.left, size)
+        return False
+
+    def allows(self, int64_t result, int64_t stored):
+        """Return whether a result of this size is within the budget, and take what it needs."""
+        return self.spend(result - stored * self.expansion)
+
+
+cdef class Scratch:
+    """Memory for decompressed pages. It is used again and again."""
+
+    cdef uint8_t* memory
+    cdef int64_t size
+
+    def __cinit__(self, int64_t size):
+        self.size = size
+        self.memory = <uint8_t*>malloc(size)
+        if self.memory == NULL:
+            raise MemoryError
+
+    def __dealloc__(self):
+        free(self.memory)
+
+
+_scratches = []
+
+
+cdef Scratch take_scratch(int64_t size):
+    """Return memory of `size` bytes or more, to be given back to `_scratches`."""
+    cdef Scratch scratch = _scratches.pop() if _scratches else None
+    return Scratch(size) if scratch is None or scratch.size < size else scratch
+
+
+cdef struct Span:
+    const uint8_t* at
+    int64_t size
+
+
+cdef class BucketReader:
+    """Decodes rows of columns of a bucket without nested columns, all in one go.
+
+    What is unusual is left to others: faults, sizes that must be examined first, results that are
+    not within the budget. The methods return how many columns they have decoded; the first one that
+    is left is the unusual one.
+
+    Parameters
+    ----------
+    kinds, digits : bytes
+        Of all columns of the bucket.
+    positions, first : memoryview of int32, int
+        The columns to decode, and the position of the first column of the bucket.
+    places : memoryview of int32
+        Where the columns are in the batch.
+    num_rows, start, count : int
+        Rows of the row group, and which of them to decode.
+    """
+
+    cdef const uint8_t[::1] _kinds
+    cdef const uint8_t[::1] _digits
+    cdef const int[::1] _positions
+    cdef const int[::1] _places
+    cdef Py_ssize_t _first
+    cdef int64_t _num_rows
+    cdef int64_t _start
+    cdef int64_t _count
+    cdef bint _strict
+
+    def __cinit__(self, const uint8_t[::1] kinds not None, const uint8_t[::1] digits not None,
+                  const int[::1] positions not None, Py_ssize_t first,
+                  const int[::1] places not None, int64_t num_rows, int64_t start, int64_t count,
+                  bint strict):
+        cdef Py_ssize_t k, column
+        if digits.shape[0] != kinds.shape[0] or places.shape[0] != positions.shape[0]:
+            raise ValueError("there must be digits for each kind, and a place for each column")
+        for k in range(positions.shape[0]):
+            column = positions[k] - first
+            if not 0 <= column < kinds.shape[0] or kinds[column] >= NUM_KINDS:
+                raise ValueError(f"column {column} does not exist or is nested")
+        if not (0 <= start <= num_rows and 0 <= count <= num_rows - start):
+            raise ValueError(f"{count} rows from {start} of {num_rows}")
+        self._kinds, self._digits, self._positions, self._places = kinds, digits, positions, places
+        self._first, self._strict = first, strict
+        self._num_rows, self._start, self._count = num_rows, start, count
+
+    def decode_paged(self, data not None, const int64_t[::1] offsets not None, int64_t largest,
+                     Batch batch not None, memory, Budget budget not None):
+        """Decode slots of a bucket: that of column i is at `offsets[i]` to `offsets[i + 1]`.
+
+        `data` is the pyarrow.Buffer of the bucket. A page that declares more than `largest` bytes is
+        unusual.
+        """
+        cdef const uint8_t* start = <const uint8_t*><uintptr_t>data.address
+        cdef int64_t size = data.size
+        cdef Py_ssize_t k, column, count = self._positions.shape[0]
+        cdef Span* spans = <Span*>malloc((count + 1) * sizeof(Span))
+        if spans == NULL:
+            raise MemoryError
+        try:
+            if offsets.shape[0] <= self._kinds.shape[0]:
+                raise ValueError("there must be an offset for each column")
+            for k in range(count):
+                column = self._positions[k] - self._first
+                if not 0 <= offsets[column] <= offsets[column + 1] <= size:
+                    raise ValueError(f"slot {offsets[column]}..{offsets[column + 1]} of {size} bytes")
+                spans[k].at = start + offsets[column]
+                spans[k].size = offsets[column + 1] - offsets[column]
+            return self._decode_slots(spans, largest, batch, memory, budget)
+        finally:
+            free(spans)
+
+    def decode_slots(self, slots, int64_t largest, Batch batch not None, memory,
+                     Budget budget not None):
+        """Decode slots that were read one by one: a buffer for each wanted column."""
+        cdef Py_ssize_t k, count = self._positions.shape[0]
+        cdef Span* spans = <Span*>malloc((count + 1) * sizeof(Span))
+        if spans == NULL:
+            raise MemoryError
+        try:
+            if len(slots) != count:
+                raise ValueError(f"{len(slots)} slots for {count} columns")
+            for k, slot in enumerate(slots):
+                spans[k].at = <const uint8_t*><uintptr_t>slot.address
+                spans[k].size = slot.size
+            return self._decode_slots(spans, largest, batch, memory, budget)
+        finally:
+            free(spans)
+
+    cdef Py_ssize_t _decode_slots(self, const Span* spans, int64_t largest, Batch batch, memory,
+                                  Budget budget) except -1:
+        """Decompress some pages and decode them, then the next ones, in the same memory."""
+        cdef Py_ssize_t begin = 0, end = 0, done = 0, count = self._positions.shape[0]
+        cdef Plan plan = self._plan(batch)
+        cdef Page* pages = <Page*>calloc(count + 1, sizeof(Page))
+        cdef Scratch scratch = take_scratch(largest)
+        cdef int64_t surplus = 0, spent = 0
+        cdef bint is_usual = True
+        if pages == NULL:
+            raise MemoryError
+        try:
+            while is_usual and end < count:
+                begin = end
+                with nogil:
+                    is_usual = self._open_window(
+                        spans, largest, scratch, pages, plan, budget, &surplus, &spent, &end)
+                done = plan.decode(begin, end, memory)
+                plan.publish(begin, done)
+                if done < end:
+                    return done
+            return end
+        finally:
+            free(pages)
+            _scratches.append(scratch)
+
+    cdef Plan _plan(self, Batch batch):
+        cdef Plan plan = Plan(self._positions.shape[0])
+        cdef Py_ssize_t k
+        for k in range(plan.count):
+            plan.columns[k].array = batch._child(self._places[k])
+        return plan
+
+    cdef void _start_page(self, Page* page, Py_ssize_t column) noexcept nogil:
+        page.kind = self._kinds[column]
+        page.digits = self._digits[column] if self._strict else 0
+        page.strict = self._strict
+        page.rows = page.non_null = self._num_rows
+
+    cdef bint _measure(self, Column* column, Page* page, int64_t stored, Budget budget,
+                       int64_t* surplus, int64_t* spent) noexcept nogil:
+        """Move to the first row and measure; return False if that is unusual."""
+        cdef Page before
+        column.whole = page
+        if self._start:
+            if take_portion(page, self._start, &before):
+                return False
+            advance(page, &before)
+        if take_portion(page, self._count, &column.page) or measure(column):
+            return False
+        surplus[0] += column.size - stored * budget.expansion
+        if surplus[0] > spent[0]:
+            if not budget.spend(surplus[0] - spent[0]):
+                return False
+            spent[0] = surplus[0]
+        return True
+
+    cdef bint _open_window(self, const Span* spans, int64_t largest, Scratch scratch, Page* pages,
+                           Plan plan, Budget budget, int64_t* surplus, int64_t* spent,
+                           Py_ssize_t* end) noexcept nogil:
+        """Decompress pages and find their parts; return False if the next one is unusual."""
+        cdef int64_t declared, used = 0
+        cdef Reader reader
+        cdef Page* page
+        cdef Py_ssize_t k
+        while end[0] < plan.count and used < WINDOW_BYTES:
+            k = end[0]
+            page = &pages[k]
+            self._start_page(page, self._positions[k] - self._first)
+            if spans[k].size == 0:
+                page.encoding = ALL_NULL
+                page.non_null = 0
+            else:
+                reader.at = spans[k].at
+                reader.end = spans[k].at + spans[k].size
+                declared = varint(&reader)
+                if declared < 2 or declared > largest or left(&reader) == 0:
+                    return False
+                if used + declared > scratch.size:
+                    return True
+                if zstd_decompress(reader.at, left(&reader), scratch.memory + used,
+                                   declared) != declared:
+                    return False
+                reader.at = scratch.memory + used
+                reader.end = reader.at + declared
+                if open_page(page, &reader):
+                    return False
+                used += declared
+            if not self._measure(&plan.columns[k], page, spans[k].size, budget, surplus, spent):
+                return False
+            end[0] = k + 1
+        return True
+
+    def decode_monolithic(self, data not None, int64_t size, int64_t stored, int64_t largest, Batch batch not None, memory, Budget budget not None):
+        """Decode columns of a monolithic bucket; of `size` bytes, or 0 if it is not compressed.
+
+        `data` is the pyarrow.Buffer of the bucket. `stored` is the part of its bytes that the wanted columns take, roughly.
+        """
+        cdef Py_ssize_t k, end = 0, stop = 0, count = self._positions.shape[0]
+        cdef Py_ssize_t num_columns = self._kinds.shape[0]
+        cdef Plan plan = self._plan(batch)
+        cdef Page* pages = <Page*>calloc(num_columns + 1, sizeof(Page))
+        cdef Scratch scratch = None
+        cdef Reader reader
+        cdef int64_t at = 0, surplus = 0, spent = 0
+        if pages == NULL:
+            raise MemoryError
+        try:
+            reader.at = <const uint8_t*><uintptr_t>data.address
+            reader.end = reader.at + <int64_t>data.size
+            if left(&reader) == 0 or size > largest:
+                return 0
+            if size:
+                scratch = take_scratch(largest)
+            with nogil:
+                if size:
+                    if zstd_decompress(reader.at, left(&reader), scratch.memory, size) != size:
+                        reader.at = NULL
+                    else:
+                        reader.at = scratch.memory
+                        reader.end = reader.at + size
+                for k in range(num_columns):
+                    self._start_page(&pages[k], k)
+                for k in range(count):
+                    stop = max(stop, self._positions[k] - self._first + 1)
+                if reader.at != NULL and split(pages, num_columns, stop, &reader, &at) == FINE:
+                    while end < count and self._measure(
+                            &plan.columns[end], &pages[self._positions[end] - self._first], stored // count, budget,
+                            &surplus, &spent):
+                        end += 1
+            end = plan.decode(0, end, memory)
+            plan.publish(0, end)
+            return end
+        finally:
+            free(pages)
+            if scratch is not None:
+                _scratches.append(scratch)
+
+
+cdef struct Root:
+    ArrowArray* children
+    ArrowArray** pointers
 
 
 cdef void release_root(ArrowArray* root) noexcept nogil:
@@ -1531,22 +975,35 @@ cdef class Batch:
             self._array.release(&self._array)
 
     cdef ArrowArray* _child(self, Py_ssize_t place) except NULL:
+        """Return the array of a place that is still free."""
+        cdef ArrowArray* child
         if self._array.release == NULL:
             raise ValueError("the batch was taken over by Arrow")
         if not 0 <= place < self.count:
             raise IndexError(f"place {place} of {self.count}")
-        return &self._root.children[place]
+        child = &self._root.children[place]
+        if child.release != NULL:
+            raise ValueError(f"place {place} is taken")
+        return child
 
     def put(self, Py_ssize_t place, array):
         """Set a column to an existing array."""
-        cdef ArrowArray* child = self._child(place)
-        if child.release != NULL:
-            raise ValueError(f"place {place} is taken")
-        array._export_to_c(<uintptr_t>child)
+        array._export_to_c(<uintptr_t>self._child(place))
 
-    def null_count(self, Py_ssize_t place):
-        """Return the number of nulls in a column."""
-        return self._child(place).null_count
+    def find_nulls(self, const uint8_t[::1] required not None):
+        """Return place and number of nulls of the first column that has some and must not, or None.
+
+        `required` has a byte for each column: whether it must not be null.
+        """
+        cdef Py_ssize_t place
+        if self._array.release == NULL:
+            raise ValueError("the batch was taken over by Arrow")
+        if required.shape[0] != self.count:
+            raise ValueError(f"{required.shape[0]} columns of {self.count}")
+        for place in range(self.count):
+            if required[place] and self._root.children[place].null_count:
+                return place, self._root.children[place].null_count
+        return None
 
     def finish(self, int64_t num_rows, schema):
         """Return the record batch. All columns must be set and have `num_rows` rows."""
@@ -1576,6 +1033,32 @@ cdef object _fail(int fault, int64_t column):
     raise PageFault(_FACTS[fault], column)
 
 
+def sort_positions(const int[::1] positions not None, int64_t num_columns):
+    """Return the positions in ascending order, and where each of them is in `positions`."""
+    cdef Py_ssize_t i, count = positions.shape[0]
+    cdef bytes ascending = PyBytes_FromStringAndSize(NULL, 4 * count)
+    cdef bytes places = PyBytes_FromStringAndSize(NULL, 4 * count)
+    cdef int* sorted_position = <int*>PyBytes_AsString(ascending)
+    cdef int* place = <int*>PyBytes_AsString(places)
+    cdef int* after = <int*>calloc(num_columns + 1, sizeof(int))
+    if after == NULL:
+        raise MemoryError
+    try:
+        for i in range(count):
+            if not 0 <= positions[i] < num_columns:
+                raise ValueError(f"position {positions[i]} of {num_columns}")
+            after[positions[i] + 1] += 1
+        for i in range(num_columns):
+            after[i + 1] += after[i]
+        for i in range(count):
+            sorted_position[after[positions[i]]] = positions[i]
+            place[after[positions[i]]] = <int>i
+            after[positions[i]] += 1
+    finally:
+        free(after)
+    return memoryview(ascending).cast("i"), memoryview(places).cast("i")
+
+
 def slot_offsets(const uint8_t[::1] sizes not None, int64_t start):
     """Return the offsets of slots of the given `sizes` (u32le) from `start`, and the end."""
     cdef Py_ssize_t i, count = sizes.shape[0] // 4
@@ -1585,60 +1068,3 @@ def slot_offsets(const uint8_t[::1] sizes not None, int64_t start):
     for i in range(count):
         offset[i + 1] = offset[i] + <int64_t>fm_load32(&sizes[4 * i])
     return memoryview(offsets).cast("q")
-
-
-cdef int64_t frame_size(const uint8_t* frame, int64_t size) noexcept nogil:
-    """Return the size of the zstd frame at the start of `frame`, or -1 if it is incomplete.
-
-    magic, u8 descriptor, [u8 window], [dictionary id], [content size], blocks, [u32 checksum];
-    a block is u24le (bit 0: last, bits 1-2: type, then its size), and its content.
-    """
-    cdef int64_t at = 5, header, content
-    cdef int descriptor, size_code
-    if size < 6 or fm_load32(frame) != 0xFD2FB528U:
-        return -1
-    descriptor = frame[4]
-    size_code = descriptor >> 6
-    if descriptor & 0x20 == 0:  # not a single segment, so there is a window
-        at += 1
-    elif size_code == 0:
-        at += 1  # content size of one byte
-    at += (1 << (descriptor & 3)) >> 1  # dictionary id: 0, 1, 2 or 4 bytes
-    at += (1 << size_code) & ~1  # content size: 0, 2, 4 or 8 bytes
-    while at + 3 <= size:
-        header = frame[at] | <int64_t>frame[at + 1] << 8 | <int64_t>frame[at + 2] << 16
-        content = 1 if header >> 1 & 3 == 1 else header >> 3  # a repeated byte is stored once
-        at += 3 + content
-        if header & 1:
-            if descriptor & 4:
-                at += 4
-            return at if at <= size else -1
-    return -1
-
-
-def find_frames(const uint8_t[::1] data not None, const int64_t[::1] spans not None):
-    """Find the zstd frames in the slots at `spans` (start, end, start, end ...) of `data`.
-
-    Return (start, size) of each frame, and the declared sizes of the pages, as native uint64.
-    """
-    cdef Py_ssize_t i, count = spans.shape[0] // 2
-    cdef bytes frames = PyBytes_FromStringAndSize(NULL, 16 * count)
-    cdef bytes sizes = PyBytes_FromStringAndSize(NULL, 8 * count)
-    cdef uint64_t* frame = <uint64_t*>PyBytes_AsString(frames)
-    cdef uint64_t* size = <uint64_t*>PyBytes_AsString(sizes)
-    cdef Reader reader
-    cdef int64_t declared
-    for i in range(count):
-        if not 0 <= spans[2 * i] < spans[2 * i + 1] <= data.shape[0]:
-            raise ValueError(f"slot {spans[2 * i]}..{spans[2 * i + 1]} of {data.shape[0]} bytes")
-        reader.at = &data[0] + spans[2 * i]
-        reader.end = &data[0] + spans[2 * i + 1]
-        declared = varint(&reader)
-        if declared < 2:  # encoding and flags
-            raise ValueError(f"the length of the page at {spans[2 * i]} in its bucket is broken")
-        if frame_size(reader.at, left(&reader)) != left(&reader):
-            raise ValueError(f"slot {spans[2 * i]}..{spans[2 * i + 1]} is not one zstd frame")
-        frame[2 * i] = reader.at - &data[0]
-        frame[2 * i + 1] = left(&reader)
-        size[i] = declared
-    return frames, sizes

@@ -940,3 +940,16 @@ cdef bint contains(
             return True
         at += 1
     return False
+
+
+def required(const uint8_t[::1] body not None, const int32_t[::1] type_starts not None,
+             const int32_t[::1] positions not None):
+    """Return a byte for each of the columns at `positions`: whether it must not be null."""
+    cdef Py_ssize_t i
+    cdef bytes result = PyBytes_FromStringAndSize(NULL, positions.shape[0])
+    cdef uint8_t* flags = <uint8_t*>PyBytes_AsString(result)
+    for i in range(positions.shape[0]):
+        if not 0 <= positions[i] < type_starts.shape[0]:
+            raise ValueError(f"position {positions[i]} of {type_starts.shape[0]}")
+        flags[i] = body[type_starts[positions[i]] + 1] == 0  # after the type: whether it is nullable
+    return result

@@ -47,6 +47,11 @@ cdef extern from *:
             fm_store64(out + 16 * i + 8, (uint64_t)(number >> 63));
         }
     }
+    static inline uint64_t fm_power_of_ten(int exponent) {
+        uint64_t power = 1;
+        while (exponent-- > 0) power *= 10;
+        return power;
+    }
     /* Whether all of these 64-bit integers are between -limit and limit, without the two. */
     FM_CLONES static int fm_all_within64(const uint8_t* in, int64_t count, uint64_t limit) {
         int outside = 0;
@@ -352,6 +357,7 @@ cdef extern from *:
     void fm_swap_all32(uint8_t* out, const uint8_t* values, int64_t count) nogil
     void fm_swap_all64(uint8_t* out, const uint8_t* values, int64_t count) nogil
     void fm_widen_all64(uint8_t* out, const uint8_t* values, int64_t count) nogil
+    uint64_t fm_power_of_ten(int exponent) nogil
     bint fm_all_within64(const uint8_t* values, int64_t count, uint64_t limit) nogil
     bint fm_join_all96(uint8_t* out, const uint8_t* values, int64_t count) nogil
     bint fm_all_below32(const uint8_t* values, int64_t count, uint32_t limit) nogil

@@ -24,7 +24,6 @@ The data of an array data block is uv length, block; it is PLAIN and has no bitm
 from __future__ import annotations
 
 import struct
-from array import array
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any
@@ -33,7 +32,15 @@ import pyarrow as pa
 
 from ..errors import CorruptFileError, UnsupportedError, located
 from ._collect import ArrowColumns, CollectedColumns
-from ._decode import Batch, PageFault, Pages, find_frames, slot_offsets
+from ._decode import (
+    Batch,
+    BucketReader,
+    Budget,
+    PageFault,
+    Pages,
+    slot_offsets,
+    sort_positions,
+)
 from ._encode import ColumnFault, EncodedPages, check_columns, encode as encode_pages
 from .nested import BucketColumns, max_page_bytes
 from .wire import (
@@ -41,7 +48,6 @@ from .wire import (
     Cursor,
     check_block,
     decompress,
-    decompress_each,
     decompress_front,
     is_suspicious,
     put_varint,
@@ -50,6 +56,8 @@ from .wire import (
 __all__ = [
     "ArrowColumns",
     "Batch",
+    "BucketReader",
+    "Budget",
     "CollectedColumns",
     "ColumnFault",
     "Directory",
@@ -60,7 +68,6 @@ __all__ = [
     "check_columns",
     "compress_monolithic",
     "decode_slot",
-    "decode_slots",
     "decompress_bucket",
     "encode_monolithic",
     "encode_paged",
@@ -69,6 +76,7 @@ __all__ = [
     "monolithic_header",
     "open_monolithic",
     "open_slots",
+    "sort_positions",
 ]
 
 
@@ -82,7 +90,7 @@ class Directory:
 
     __slots__ = ("offsets", "rows")
 
-    def __init__(self, rows: Sequence[int], offsets: Sequence[int]) -> None:
+    def __init__(self, rows: Sequence[int], offsets: memoryview[int]) -> None:
         self.rows = rows  # of each flat column
         self.offsets = offsets  # of each slot in the bucket, and the end of the last one
 
@@ -167,30 +175,6 @@ def decode_slot(slot: pa.Buffer, columns: BucketColumns, flat: int, num_rows: in
     if size > MIN_BLOCK_LIMIT:
         _check_page(columns, flat, num_rows, frame, size)
     return decompress(frame, size)
-
-
-def decode_slots(
-    data: pa.Buffer,
-    spans: array[int],
-    columns: BucketColumns,
-    flats: Sequence[int],
-    rows: Sequence[int],
-) -> Sequence[Any]:
-    """Decompress the pages in the slots at `spans` (start, end, start, end ...) of `data`.
-
-    They are those of the flat columns `flats`, and none of them is empty. `rows` are the rows of
-    all flat columns.
-    """
-    view = memoryview(data).cast("B")
-    try:
-        frames, sizes = find_frames(view, spans)
-    except ValueError as error:
-        raise CorruptFileError(str(error)) from error
-
-    def check(number: int, frame: memoryview, size: int) -> None:
-        _check_page(columns, flats[number], rows[flats[number]], frame, size)
-
-    return decompress_each(view, frames, sizes, check)
 
 
 def _check_page(

@@ -64,7 +64,7 @@ class ColumnDecoder:
         self._columns = columns
         self._wanted = wanted
         self._strict = strict
-        self._is_flat = not columns.num_children and not columns.blocks
+        self._is_flat = columns.is_flat
         self._blocks: dict[int, pa.Array] = {}  # decoded array data blocks, by flat column
         self.row = 0  # rows that were decoded or skipped
         if not self._is_flat:
@@ -266,7 +266,7 @@ class ColumnDecoder:
         return self._blocks[node.flat]
 
     def _corrupt(self, fault: PageFault) -> CorruptFileError:
-        flat = flat_of(self._columns, self._wanted)[self._numbers.index(fault.column)]
+        flat = flat_of(self._columns, self._wanted)[list(self._numbers).index(fault.column)]
         return CorruptFileError(str(fault), column=self._columns.name(flat))
 
 

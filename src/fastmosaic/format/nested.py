@@ -87,6 +87,11 @@ class BucketColumns:
         return bytes(digits)
 
     @property
+    def is_flat(self) -> bool:
+        """Whether every column is stored as single values."""
+        return not self.num_children and not self.blocks
+
+    @property
     def num_columns(self) -> int:
         return len(self.positions)
 

@@ -149,6 +149,10 @@ class SchemaBlock:
             fields.append(pa.field(names[position], column_type.arrow, column_type.nullable))
         return fields
 
+    def required(self, positions: array[int] | memoryview[int]) -> bytes:
+        """Return a byte for each of the columns at `positions`: whether it must not be null."""
+        return _schema.required(self._body, self._type_starts, positions)
+
     def bucket_of(self, position: int) -> int:
         return position * self.num_buckets // self.num_columns
 

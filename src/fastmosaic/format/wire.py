@@ -9,9 +9,9 @@ All bytes of a file are read by `Cursor` or by a kernel, and both check bounds.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from enum import IntEnum
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 
@@ -156,31 +156,6 @@ def decompress_front(data: bytes | memoryview) -> bytes:
         return _zstd.decompress_front(data, SUSPICIOUS_BYTES // 2)
     except _zstd.ZstdError as error:
         raise CorruptFileError(f"zstd: {error}") from error
-
-
-def decompress_each(
-    data: memoryview, frames: bytes, sizes: bytes, check: Callable[[int, memoryview, int], None]
-) -> Sequence[Any]:
-    """Decompress the zstd frames in `data`, in one call without the GIL.
-
-    `frames` contains the start and size of each frame, and `sizes` their decompressed sizes, as
-    native 64-bit integers. `check` is called with the number of a frame that declares a large size,
-    the frame, and that size.
-    """
-    if not sizes:
-        return []
-    starts = memoryview(frames).cast("Q")
-    for number, size in enumerate(memoryview(sizes).cast("Q")):
-        _check_declared(starts[2 * number + 1], size)
-        if size > MIN_BLOCK_LIMIT:
-            start = starts[2 * number]
-            check(number, data[start : start + starts[2 * number + 1]], size)
-    return [
-        decompress(data[start : start + stored], size)
-        for start, stored, size in zip(
-            starts[::2], starts[1::2], memoryview(sizes).cast("Q"), strict=True
-        )
-    ]
 
 
 def _check_declared(frame: int, size: int) -> None:
