@@ -336,10 +336,11 @@ class _Decoding:
         batch, memory = self.batches[group], self._memories[group]
         try:
             done = self._fetcher.decode(task, batch, memory, self._budget)
+            if done == len(task.part):
+                task.release()
+                return
             rest = task.after(done)
             task.release()
-            if not len(rest.part):
-                return
             decoder = _opened(self._fetcher, rest)
             if not self._budget.allows(decoder.bound(), rest.size):
                 _pay(memory, decoder, task.span.count)
