@@ -1,13 +1,16 @@
 """What reading costs, counted: Arrow fields made, blocks decompressed, schemas decoded, bytes read."""
 
+import gc
 import io
+import sys
+import tracemalloc
 
 import pyarrow as pa
 import pytest
 
 import fastmosaic as fm
 from fastmosaic.file import fetch, opening
-from fastmosaic.format import bucket
+from fastmosaic.format import _decode, bucket
 
 NUM_COLUMNS = 1000
 
@@ -128,6 +131,76 @@ def test_a_bucket_is_decoded_in_one_call(paged, monkeypatch):
     fm.read_table(paged, use_threads=False)
     assert calls.count == 2 * 100  # row groups, buckets
     assert general.count == 0
+
+
+# An object takes 28 bytes or more, and the list or dict that refers to it 8.
+OBJECT_BYTES = 36
+
+
+def read_of(num_columns, **options):
+    """Return a function that reads a file of some columns in one bucket, all of which is in the tail."""
+    column = pa.array([1, None, 3], pa.int64())
+    sink = io.BytesIO()
+    table = pa.table({f"column_{i:04d}": column for i in range(num_columns)})
+    fm.write_table(table, sink, num_buckets=1, **options)
+    assert len(sink.getvalue()) < 60_000
+    file = fm.MosaicFile(sink.getvalue())
+    assert file.schema.equals(table.schema)  # Arrow's fields are made before
+    return lambda: file.read(use_threads=False)
+
+
+def calls_of(work):
+    """Count the calls of Python functions, and of C functions by them."""
+    count = 0
+
+    def note(*_):
+        nonlocal count
+        count += 1
+
+    work()
+    sys.setprofile(note)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+def held_by(work):
+    """Return the bytes of Python objects that exist at the same time, at most, during a call."""
+    work()
+    gc.collect()
+    tracemalloc.start()
+    try:
+        work()
+        tracemalloc.reset_peak()
+        before, _ = tracemalloc.get_traced_memory()
+        work()
+        return tracemalloc.get_traced_memory()[1] - before
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    ("few", "many", "options"),
+    [
+        (100, 1000, {"page_size_threshold": 1 << 40}),
+        (100, 1000, {"compression": "none"}),
+        (20, 120, {"page_size_threshold": 0}),  # at most 128 columns are decoded at a time
+    ],
+    ids=["monolithic", "not compressed", "paged"],
+)
+def test_a_column_takes_no_python_object(few, many, options):
+    less, more = read_of(few, **options), read_of(many, **options)
+    assert calls_of(less) == calls_of(more)
+    assert held_by(more) - held_by(less) < (many - few) * OBJECT_BYTES * 2 // 3
+
+
+def test_small_columns_share_an_allocation(paged, monkeypatch):
+    allocations = Counter(monkeypatch, _decode, "_allocate")
+    table = fm.read_table(paged, use_threads=False)
+    assert table.num_columns == NUM_COLUMNS
+    assert allocations.count == 2 * 100  # of 80 KB for 10 columns of a bucket
 
 
 def test_a_wide_bucket_is_read_once_and_shared(monkeypatch):

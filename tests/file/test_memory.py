@@ -1,10 +1,13 @@
 """Memory: how much reading takes, and limits that callers set."""
 
+import gc
 import json
 import os
 import pickle
+import random
 import subprocess
 import sys
+import tracemalloc
 from pathlib import Path
 
 import pyarrow as pa
@@ -54,6 +57,37 @@ def test_columns_of_nulls_take_no_memory(peaks):
     nulls = [case for name, case in peaks.items() if "all null" in name]
     assert len(nulls) > 20
     assert all(case["peak"] <= SMALL_PARTS for case in nulls)
+
+
+@pytest.mark.parametrize("group_rows", [200_000, 20_000], ids=["large pages", "small pages"])
+def test_one_column_of_a_large_file_takes_its_pages_only(tmp_path, group_rows):
+    rows, num_columns = 200_000, 30
+    rng = random.Random(1)
+    table = pa.table(
+        {
+            f"c{i:02d}": pa.Array.from_buffers(
+                pa.int64(), rows, [None, pa.py_buffer(rng.randbytes(8 * rows))]
+            )
+            for i in range(num_columns)
+        }
+    )
+    path = tmp_path / "large.mosaic"
+    fm.write_table(table, path, num_buckets=1, page_size_threshold=0, row_group_size=group_rows)
+    page = stored = 8 * rows  # noise is not compressed
+    pool = pa.default_memory_pool()
+    with fm.MosaicFile(path) as file:
+        file.read(["c03"], use_threads=False)
+        gc.collect()
+        allocated = pool.bytes_allocated()
+        tracemalloc.start()
+        try:
+            column = file.read(["c03"], use_threads=False)["c03"]
+            _, held = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+    assert column.equals(table["c03"])
+    assert held <= page + stored + SMALL_PARTS // 2
+    assert pool.bytes_allocated() - allocated <= 1.01 * column.nbytes
 
 
 # ---- limits

@@ -233,12 +233,16 @@ class Fetcher:
     def fetch(self, tasks: Sequence[BucketTask], use_threads: bool) -> None:
         """Read the bytes of all tasks, in two rounds at most."""
         ranges = []
+        firsts: list[BucketTask] = []  # of each bucket; the others share what they read
         for task in tasks:
+            if firsts and task.bucket is firsts[-1].bucket:
+                continue
             size = task.bucket.compressed_size
             if not task.whole:
                 size = min(size, Directory.size(task.part.columns))
+            firsts.append(task)
             ranges.append((task.bucket.offset, size))
-        for task, data in zip(tasks, self._read(ranges, use_threads), strict=True):
+        for task, data in zip(firsts, self._read(ranges, use_threads), strict=True):
             task.data = data
             if task.bucket.layout == Layout.PAGED:
                 try:
@@ -248,6 +252,12 @@ class Fetcher:
                 except MosaicError as error:
                     error.locate(**task.place)
                     raise
+        shared = iter(firsts)
+        first = next(shared, None)
+        for task in tasks:
+            if first is None or task.bucket is not first.bucket:
+                first = next(shared)
+            task.data, task.directory = first.data, first.directory
         ranges = []
         partial = [task for task in tasks if not task.whole]
         for task in partial:

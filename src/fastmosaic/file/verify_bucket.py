@@ -142,6 +142,7 @@ class BucketCheck(Notes):
     def _check_paged(self) -> None:
         columns = self._columns
         directory = Directory.decode(self._data, columns, self._num_rows, self._data.size)
+        rows = directory.rows
         for start, end in pairwise(directory.offsets):
             if start < end:
                 slot = Cursor(self._data.slice(start, end - start))
@@ -154,11 +155,10 @@ class BucketCheck(Notes):
                 for flat in flats:
                     start, end = directory.offsets[flat : flat + 2]
                     slot = self._data.slice(start, end - start)
-                    rows = directory.rows[flat]
                     slots.append(
-                        buckets.decode_slot(slot, columns, flat, rows) if slot.size else None
+                        buckets.decode_slot(slot, columns, flat, rows[flat]) if slot.size else None
                     )
-                pages = buckets.open_slots(slots, columns, flats, directory.rows)
+                pages = buckets.open_slots(slots, columns, flats, rows)
                 _refuse_surplus(pages)
                 numbers = range(len(flats))
                 self._check_column(index, ColumnDecoder(pages, numbers, columns, [index]))

@@ -88,11 +88,20 @@ class Layout(StrEnum):
 class Directory:
     """The front of a paged bucket: the rows of its children, and where the slots are."""
 
-    __slots__ = ("offsets", "rows")
+    __slots__ = ("_child_rows", "_num_columns", "_num_rows", "offsets")
 
-    def __init__(self, rows: Sequence[int], offsets: memoryview[int]) -> None:
-        self.rows = rows  # of each flat column
+    def __init__(
+        self, num_rows: int, num_columns: int, child_rows: Sequence[int], offsets: memoryview[int]
+    ) -> None:
+        self._num_rows = num_rows
+        self._num_columns = num_columns
+        self._child_rows = child_rows
         self.offsets = offsets  # of each slot in the bucket, and the end of the last one
+
+    @property
+    def rows(self) -> list[int]:
+        """The rows of each flat column."""
+        return [self._num_rows] * self._num_columns + list(self._child_rows)
 
     @staticmethod
     def size(columns: BucketColumns) -> int:
@@ -120,17 +129,17 @@ class Directory:
                 f"the paged bucket has {bucket_size} bytes, fewer than its directory of {size}"
             )
         cursor = Cursor(data)
-        rows = [num_rows] * columns.num_columns
+        child_rows: Sequence[int] = ()
         if columns.num_children:
             (count,) = struct.unpack("<H", cursor.take(2))
             _check_children(count, columns)
-            rows += struct.unpack(f"<{count}I", cursor.take(4 * count))
+            child_rows = struct.unpack(f"<{count}I", cursor.take(4 * count))
         offsets = slot_offsets(cursor.take(4 * columns.num_flat), size)
         if offsets[-1] != bucket_size:
             raise CorruptFileError(
                 f"directory and slots of the paged bucket have {offsets[-1]} bytes, not {bucket_size}"
             )
-        return cls(rows, offsets)
+        return cls(num_rows, columns.num_columns, child_rows, offsets)
 
 
 def _check_children(count: int, columns: BucketColumns) -> None:
