@@ -12,7 +12,14 @@ from reference import sized, uv
 from strategies import scalar_types, tables
 
 from fastmosaic.errors import MemoryLimitError
-from fastmosaic.format._decode import Batch, BucketReader, Budget, sort_positions
+from fastmosaic.format._decode import (
+    Batch,
+    BucketReader,
+    Budget,
+    PageFault,
+    Pages,
+    sort_positions,
+)
 from fastmosaic.format.types import ColumnType
 from fastmosaic.memory import Memory
 
@@ -201,6 +208,35 @@ def test_a_fault_in_the_values_is_left():
     assert batch.finish(1, schema).to_pylist() == [{"a": "x", "b": "between", "c": "after"}]
 
 
+@pytest.mark.parametrize("length", [6, 7, 100, 4000])
+def test_a_string_leaves_room_for_the_lengths_of_those_after_it(length):
+    # Five strings, of which the first one has the bytes of the others.
+    page = b"\0\0" + sized(b"x" * length) + b"\0" * 3
+    assert Stored([pa.string()], 5, [page]).paged([0])[0] == 0
+    assert Stored([pa.string()], 4, [page]).paged([0])[0] == 1
+
+
+@given(
+    arrow=scalar_types(),
+    page=st.binary(min_size=2, max_size=60),
+    encoding=st.sampled_from([reference.PLAIN, reference.CONST, reference.DICT]),
+    num_rows=st.integers(1, 70),
+)
+def test_arbitrary_bytes_are_read_if_others_can_read_them(arrow, page, encoding, num_rows):
+    page = bytes([encoding, page[1] & 1]) + page[2:]
+    stored = Stored([arrow], num_rows, [page])
+    try:
+        pages = Pages.from_slots([page], stored.kinds, stored.digits, [num_rows], True)
+        (expected,) = pages.decode([0], [arrow], [num_rows], Memory())
+    except PageFault:
+        expected = None
+    done, batch = stored.paged([0])
+    assert done == (expected is not None)
+    if done:
+        column = batch.finish(num_rows, pa.schema([("a", arrow)])).column(0)
+        assert reference.same_array(column, expected)
+
+
 def test_an_unusual_bucket_is_left():
     stored = Stored([pa.int8()] * 2, 2, [])
     bucket = b"\0\0" + bytes([1, 2, 3, 4])  # both PLAIN, without nulls
@@ -243,11 +279,9 @@ def test_memory_is_taken_before_it_is_allocated():
 
 
 def test_more_than_arrow_can_count_is_left():
-    stored = Stored([pa.string()], 1 << 11, [b"\1\0" + sized(b"x" * (1 << 20 >> 1))])
-    assert stored.paged([0], count=1 << 10)[0] == 1
-    stored = Stored([pa.string()], 1 << 12, stored_page := [b"\1\0" + sized(b"x" * (1 << 19))])
-    assert len(stored_page) == 1
-    assert stored.paged([0])[0] == 0
+    stored = Stored([pa.string()], 1 << 12, [b"\1\0" + sized(b"x" * (1 << 19))])
+    assert stored.paged([0], count=100)[0] == 1
+    assert stored.paged([0])[0] == 0  # 2 GiB
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from fastmosaic.format._page cimport (
     IDLE, NANOS_OVERFLOW, NO_MEMORY, TOO_LARGE, TRUNCATED, Page, arrow_width, nulls_at,
 )
 from fastmosaic.format._values cimport (
-    fm_all_below32, fm_all_within64, fm_join_all96, fm_pack_bytes, fm_power_of_ten, fm_spread,
+    fm_all_below32, fm_all_within64, fm_invert_bits, fm_join_all96, fm_pack_bytes, fm_power_of_ten, fm_spread,
     fm_spread_bits, fm_spread_offsets, fm_swap_all16, fm_swap_all32, fm_swap_all64, fm_unpack,
     fm_widen_all64,
 )
@@ -313,7 +313,8 @@ cdef inline int plain_strings(const Page* page, int32_t* offsets, uint8_t* out) 
             size = varint(&reader)
             if size < 0:
                 return BAD_VARINT
-        if size > left(&reader):
+        # Each string that follows has a length of a byte or more: `measure` relies on it.
+        if size > left(&reader) - (page.non_null - 1 - i):
             return TRUNCATED
         copy_short(out + filled, reader.at, size, left(&reader) >= OVERSHOOT)
         reader.at += size
@@ -468,12 +469,7 @@ cdef inline void store_bits(uint8_t* out, int64_t row, uint64_t bits, int count)
 
 
 cdef inline void fill_validity(uint8_t* out, const Page* page) noexcept nogil:
-    cdef int64_t row = 0
-    cdef int step
-    while row < page.rows:
-        step = <int>min(<int64_t>64, page.rows - row)
-        store_bits(out, row, ~nulls_at(page, row, step) & low_bits(step), step)
-        row += 64
+    fm_invert_bits(out, page.nulls, page.null_bytes, page.row, page.rows)
 
 
 cdef inline int fill_booleans(const Page* page, uint8_t* out) noexcept nogil:

@@ -265,7 +265,7 @@ cdef class Pages:
             reader.at = <const uint8_t*>view.buf
             reader.end = reader.at + view.len
             PyBuffer_Release(&view)
-            fault = open_page(&pages._pages[i], &reader)
+            fault = open_page(&pages._pages[i], &reader, False)
             if fault:
                 _fail(fault, i)
             pages._pages[i].size = view.len
@@ -875,7 +875,7 @@ cdef class BucketReader:
                     return False
                 reader.at = scratch.memory + used
                 reader.end = reader.at + declared
-                if open_page(page, &reader):
+                if open_page(page, &reader, True):
                     return False
                 used += declared
             if not self._measure(&plan.columns[k], page, spans[k].size, budget, surplus, spent):

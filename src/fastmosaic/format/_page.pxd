@@ -7,9 +7,10 @@ against the remaining bytes, before memory is allocated.
 
 from libc.stdint cimport int64_t, uint8_t
 
+from fastmosaic.format._values cimport fm_count_bits
 from fastmosaic.format._wire cimport (
     ALL_NULL, ARRAY_BLOCK, BINARY, CONST, DICT, INT8, INT16, INT32, INT64, PLAIN, TIME, TIMESTAMP_NS,
-    Reader, bit_width, fm_bits, fm_popcount64, left, skip_values, uint64_t, varint,
+    Reader, bit_width, fm_bits, left, skip_values, uint64_t, varint,
 )
 
 # Reasons why a page cannot be decoded. From TOO_LARGE on, the file is not damaged.
@@ -92,15 +93,11 @@ cdef inline uint64_t nulls_at(const Page* page, int64_t row, int count) noexcept
 
 cdef inline int64_t count_values(const Page* page) noexcept nogil:
     """Count the rows that are not null."""
-    cdef int64_t row = 0, nulls = 0
     if page.encoding == ALL_NULL:
         return 0
     if page.nulls == NULL:
         return page.rows
-    while row < page.rows:
-        nulls += fm_popcount64(nulls_at(page, row, <int>min(64, page.rows - row)))
-        row += 64
-    return page.rows - nulls
+    return page.rows - fm_count_bits(page.nulls, page.null_bytes, page.row, page.rows)
 
 
 cdef inline int take_nulls(Page* page, Reader* reader) noexcept nogil:
@@ -117,12 +114,18 @@ cdef inline int take_nulls(Page* page, Reader* reader) noexcept nogil:
     return FINE
 
 
-cdef inline int take_data(Page* page, Reader* reader) noexcept nogil:
+cdef inline int take_data(Page* page, Reader* reader, bint is_last) noexcept nogil:
+    """Find the data of a page. If it is the last part of the bytes, it need not be looked through."""
     cdef int64_t size
     cdef int fault = FINE
     page.data = reader.at
     if page.encoding == PLAIN and page.kind == ARRAY_BLOCK:
         fault = FINE if skip_values(reader, BINARY, 1) else TRUNCATED
+    elif page.encoding == PLAIN and is_last and page.kind >= BINARY:
+        # Decoding finds out whether the lengths are right, and ignores what follows.
+        if left(reader) < page.non_null:
+            return TRUNCATED
+        reader.at = reader.end
     elif page.encoding == PLAIN:
         fault = FINE if skip_values(reader, page.kind, page.non_null) else TRUNCATED
     elif page.encoding == DICT:
@@ -179,14 +182,14 @@ cdef inline int split(Page* pages, int64_t count, int64_t stop, Reader* reader, 
             return fault
     for i in range(stop):
         at[0] = i
-        fault = take_data(&pages[i], reader)
+        fault = take_data(&pages[i], reader, False)
         if fault:
             return fault
     return FINE
 
 
-cdef inline int open_page(Page* page, Reader* reader) noexcept nogil:
-    """Find the parts of the page of one column."""
+cdef inline int open_page(Page* page, Reader* reader, bint is_last) noexcept nogil:
+    """Find the parts of the page of one column; `is_last` as for `take_data`."""
     cdef int fault
     if left(reader) < 2:
         return TRUNCATED
@@ -201,7 +204,7 @@ cdef inline int open_page(Page* page, Reader* reader) noexcept nogil:
     if not fault:
         fault = take_nulls(page, reader)
     if not fault:
-        fault = take_data(page, reader)
+        fault = take_data(page, reader, is_last)
     return fault
 
 

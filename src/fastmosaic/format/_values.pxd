@@ -175,6 +175,32 @@ cdef extern from *:
 
     /* ---- nulls: dense values to their rows */
 
+    /* Count the ones among `count` bits from bit `first` on. */
+    FM_CLONES static int64_t fm_count_bits(
+            const uint8_t* bits, int64_t size, int64_t first, int64_t count) {
+        int64_t ones = 0, row = 0;
+        if ((first & 7) == 0)
+            for (; row + 64 <= count; row += 64)
+                ones += fm_popcount64(fm_load64(bits + ((first + row) >> 3)));
+        for (; row < count; row += 64)
+            ones += fm_popcount64(fm_bits(bits, size, first + row, count - row < 64 ? (int)(count - row) : 64));
+        return ones;
+    }
+    /* Write the inverse of `count` bits from bit `first` on; spare bits are zero. */
+    FM_CLONES static void fm_invert_bits(
+            uint8_t* out, const uint8_t* bits, int64_t size, int64_t first, int64_t count) {
+        int64_t row = 0;
+        if ((first & 7) == 0)
+            for (; row + 64 <= count; row += 64)
+                fm_store64(out + (row >> 3), ~fm_load64(bits + ((first + row) >> 3)));
+        for (; row < count; row += 64) {
+            int step = count - row < 64 ? (int)(count - row) : 64;
+            uint64_t word = ~fm_bits(bits, size, first + row, step);
+            if (step < 64) word &= ((uint64_t)1 << step) - 1;
+            memcpy(out + (row >> 3), &word, (size_t)(step + 7) / 8);
+        }
+    }
+
     /* Values of one word of rows: `valid` tells which of the 64 rows at `out` have the next value of
        `dense`; the others become zero. One value after the last is read. */
     typedef uint16_t __attribute__((may_alias)) fm_quarter;
@@ -365,6 +391,9 @@ cdef extern from *:
                    uint32_t* out) nogil
     uint64_t fm_pack_bytes(const uint8_t* values, int count) nogil
     uint64_t fm_spread_bits(uint64_t bits, uint64_t places) nogil
+    int64_t fm_count_bits(const uint8_t* bits, int64_t size, int64_t first, int64_t count) nogil
+    void fm_invert_bits(uint8_t* out, const uint8_t* bits, int64_t size, int64_t first,
+                        int64_t count) nogil
     void fm_make_places()
     void fm_spread(uint8_t* out, int width, int64_t rows, int64_t count,
                    const uint8_t* nulls, int64_t null_bytes, int64_t first) nogil
