@@ -13,17 +13,18 @@ cdef extern from *:
     #define FM_UNUSED __attribute__((unused))
 
     /* Compile a loop twice, for AVX2 and for any x86-64, and choose when the module is loaded.
-       Sanitizers are not yet at work when the choice is made, so their builds have one version. */
+       Sanitizers are not yet at work when the choice is made, so their builds have one version.
+       With FM_PORTABLE, x86-64 has only the code of other machines, which can be tested so. */
     #ifndef __has_attribute
     #define __has_attribute(name) 0
     #endif
     #ifndef __has_feature
     #define __has_feature(name) 0
     #endif
-    #if defined(__x86_64__) && defined(__ELF__) && defined(__GLIBC__) \\
+    #if defined(__x86_64__) && defined(__ELF__) && defined(__GLIBC__) && !defined(FM_PORTABLE) \\
         && __has_attribute(target_clones) && !defined(__SANITIZE_ADDRESS__) \\
         && !__has_feature(address_sanitizer) && !__has_feature(undefined_behavior_sanitizer)
-    #define FM_CLONES __attribute__((target_clones("avx2", "default"))) FM_UNUSED
+    #define FM_CLONES __attribute__((target_clones("avx2", "default")))
     #else
     #define FM_CLONES FM_UNUSED
     #endif
@@ -228,7 +229,7 @@ cdef extern from *:
         }
     }
 
-    #if defined(__x86_64__) && defined(__GNUC__)
+    #if defined(__x86_64__) && defined(__GNUC__) && !defined(FM_PORTABLE)
     #include <immintrin.h>
     #define FM_AVX2 1
     /* For each mask of eight rows: which of the next values each row has; 255 for a null. */
