@@ -85,6 +85,32 @@ def test_a_path_is_read(path):
     assert reads_data(source)
 
 
+def test_long_reads_of_a_path(tmp_path):
+    data = DATA * 100
+    (tmp_path / "long").write_bytes(data)
+    with open_source(tmp_path / "long") as source:
+        for offset, length in [(0, len(data)), (1, 1 << 16), (255, (1 << 16) + 1), (7, 500_000)]:
+            assert source.read_at(offset, length).to_pybytes() == data[offset : offset + length]
+        with pytest.raises(OSError, match=f"ends at byte {len(data)}, but 100000 bytes"):
+            source.read_at(len(data) - 99_999, 100_000)
+
+
+def test_a_path_is_closed_when_nobody_uses_it(path):
+    before = os.listdir("/proc/self/fd")
+    source = open_source(path)
+    assert len(os.listdir("/proc/self/fd")) == len(before) + 1
+    del source
+    gc.collect()
+    assert os.listdir("/proc/self/fd") == before
+
+
+def test_a_short_read_of_a_path_needs_no_memory_of_arrow(path):
+    before = pa.default_memory_pool().num_allocations()
+    with open_source(path) as source:
+        assert source.read_at(0, len(DATA)).size == len(DATA)
+    assert pa.default_memory_pool().num_allocations() == before
+
+
 def test_a_path_object_is_read(path):
     assert reads_data(open_source(path))
 
