@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
+import pyarrow as pa
 import pytest
 
 import fastmosaic as fm
@@ -97,3 +98,12 @@ def test_importing_the_package_imports_nothing_optional():
     ours = imported_by("import fastmosaic")
     heavy = {"pyarrow.dataset", "pyarrow.parquet", "numpy", "pandas", "polars", "fsspec", "mosaic"}
     assert ours & heavy <= imported_by("import pyarrow")
+
+
+def test_reading_one_file_imports_no_datasets(tmp_path):
+    path = tmp_path / "x.mosaic"
+    fm.write_table(pa.table({"a": [1], "b": ["x"]}), path)
+    ours = imported_by("import fastmosaic")
+    for source in (f"{str(path)!r}", f"open({str(path)!r}, 'rb').read()"):
+        read = f"fastmosaic.read_table({source}, columns=['a'])"
+        assert imported_by(f"import fastmosaic; {read}") == ours

@@ -47,10 +47,7 @@ def read_table(
     >>> fm.read_table(sink.getvalue(), columns=["name"], filters=[("id", ">", 1)]).to_pylist()
     [{'name': 'b'}, {'name': 'c'}]
     """
-    # Imported on use: datasets are a fifth of the time that importing the package takes.
-    from .dataset.discovery import is_many
-
-    if schema is None and not is_many(source, filesystem):
+    if schema is None and not _is_many(source, filesystem):
         try:
             file = MosaicFile(
                 source,
@@ -82,6 +79,19 @@ def read_table(
         logical=logical,
     )
     return files.read(columns, filters, use_threads)
+
+
+def _is_many(source: Any, filesystem: object) -> bool:
+    """Return whether `source` is more than one file, as far as is known without requests."""
+    if isinstance(source, str | os.PathLike):
+        if filesystem is None and os.path.isfile(source):
+            return False
+    elif not isinstance(source, list | tuple):
+        return False
+    # Imported on use: it takes longer than reading a column.
+    from .dataset.discovery import is_many
+
+    return is_many(source, filesystem)
 
 
 def read_schema(where: Readable, *, filesystem: object = None) -> pa.Schema:
