@@ -12,7 +12,13 @@ from strategies import names as any_names
 
 from fastmosaic.errors import CorruptFileError
 from fastmosaic.format import _schema
-from fastmosaic.format.names import MAX_NAMES_BYTES, Names, encode_columns, similar_names
+from fastmosaic.format.names import (
+    MAX_NAMES_BYTES,
+    Names,
+    StoredNames,
+    encode_columns,
+    similar_names,
+)
 from fastmosaic.format.types import KIND_OF_TYPE
 
 # Few letters make many pairs, long runs and many ties.
@@ -37,18 +43,35 @@ def pairs(rules):
     return list(zip(rules[::2], rules[1::2], strict=True))
 
 
-def expand(coded, rules=None, limit=MAX_NAMES_BYTES):
-    """Decode columns of type 0 with these (shared, suffix) names."""
-    body = b"".join(
+def block(coded):
+    """The columns of a schema block, of type 0, with these (shared, suffix) names."""
+    return b"".join(
         reference.uv(shared) + reference.sized(suffix) + b"\0\0" for shared, suffix in coded
     )
-    starts, type_starts, kinds, longest = _schema.walk_columns(body, 0, len(coded), KIND_OF_TYPE)
+
+
+def expand(coded, rules=None, limit=MAX_NAMES_BYTES):
+    """Check and decode columns with these (shared, suffix) names."""
+    body = block(coded)
+    starts, type_starts, kinds, longest, in_order = _schema.walk_columns(
+        body, 0, len(coded), KIND_OF_TYPE, rules, limit
+    )
     assert [body[at:end] for at, end in zip(type_starts, starts[1:], strict=True)] == [
         b"\0\0"
     ] * len(coded)
     assert kinds == bytes(len(coded))
     data, offsets, ascending = _schema.expand_names(body, starts, longest, rules, limit)
+    assert in_order == ascending
     return unpack(data, offsets), ascending
+
+
+def stored(coded, rules=None):
+    """These (shared, suffix) names, still encoded."""
+    body = block(coded)
+    starts, _, _, longest, ascending = _schema.walk_columns(
+        body, 0, len(coded), KIND_OF_TYPE, rules, MAX_NAMES_BYTES
+    )
+    return StoredNames(body, starts, rules, longest, ascending)
 
 
 # Byte-pair encoding
@@ -149,7 +172,39 @@ def test_byte_pairs_come_back(names):
 def test_rules_with_a_long_text(length):
     names = [b"x" * length + bytes([end]) * (end % 20) for end in range(65, 91)]
     rules, data, offsets = _schema.train(*pack(names))
-    assert expand(reference.front_code(unpack(data, offsets)), rules)[0] == names
+    coded = reference.front_code(unpack(data, offsets))
+    assert expand(coded, rules)[0] == names
+    found = stored(sorted(coded), rules)
+    for name in names:
+        assert found[found.find(name.decode())] == name.decode()
+        assert found.find(name.decode() + "x") == -1
+
+
+@given(st.lists(st.binary(min_size=1, max_size=5), max_size=20), st.data())
+def test_names_are_in_order_if_their_text_is(tokens, data):
+    """Other writers may share less than they could, and have other rules."""
+    rules = b"abab\x81c\x80\x80" + bytes([0x83, 0x82])
+    rules += b"".join(bytes([token, token]) for token in range(0x84, 0x88))  # up to 112 bytes
+    texts = {token: bytes([token]) for token in range(0x80)}
+    for token, (left, right) in enumerate(pairs(rules), 0x80):
+        texts[token] = texts[left] + texts[right]
+    names = [bytes(b"ab\x80\x81\x82\x83\x84\x85\x88c"[b % 10] for b in name) for name in tokens]
+    coded = []
+    for name, (most, _) in zip(names, reference.front_code(names), strict=True):
+        shared = data.draw(st.integers(0, most))
+        coded.append((shared, name[shared:]))
+    expected = [b"".join(map(texts.__getitem__, name)) for name in names]
+    in_order = all(one < other for one, other in pairwise(expected))
+    assert expand(coded, rules) == (expected, in_order)
+
+
+def test_texts_that_are_too_long_to_compare_are_decoded():
+    rules = b"aa" + b"".join(bytes([token, token]) for token in range(0x80, 0x8F))
+    coded = [(0, b"\x8f" + bytes([end])) for end in b"abcdefgh"]
+    size = 2**16 + 1
+    assert expand(coded, rules, limit=8 * size)[1]
+    with pytest.raises(ValueError, match=f"more than {8 * size - 1} bytes of names"):
+        expand(coded, rules, limit=8 * size - 1)
 
 
 @given(st.lists(st.binary(min_size=1, max_size=6), min_size=1))
@@ -243,6 +298,49 @@ def test_a_name_is_found_where_it_is(names, other):
         assert found.find(other) == (order.index(other) if other in order else -1)
         assert found.find("") == -1
         assert found.find("\ud800") == -1
+
+
+@given(st.lists(any_names(), unique=True), any_names(), st.booleans(), st.booleans())
+def test_an_encoded_name_is_found_where_it_is(names, other, in_order, with_rules):
+    if in_order:
+        names.sort(key=str.encode)
+    encoded, rules = [name.encode() for name in names], None
+    if with_rules and b"".join(encoded).isascii():
+        rules, data, offsets = _schema.train(*pack(encoded))
+        encoded = unpack(data, offsets)
+    coded = reference.front_code(encoded)
+    for position, name in enumerate(names):
+        found = stored(coded, rules)
+        assert found.find(name) == position
+        assert found[position] == name
+    found = stored(coded, rules)
+    assert found.find(other) == (names.index(other) if other in names else -1)
+    assert found.find("") == -1
+    assert found.find("\ud800") == -1
+    assert [found.find(name) for name in names] == list(range(len(names)))
+    assert [found[position] for position in range(len(names))] == names
+
+
+def test_few_names_are_found_without_decoding_all(monkeypatch):
+    decoded = []
+    expand_names = _schema.expand_names
+    monkeypatch.setattr(
+        _schema, "expand_names", lambda *args: decoded.append(args) or expand_names(*args)
+    )
+    names = [f"feature_{i:03d}" for i in range(100)]
+    rules, data, offsets = _schema.train(*pack([name.encode() for name in names]))
+    found = stored(reference.front_code(unpack(data, offsets)), rules)
+    for name in [*names[:15], *names[:15]]:
+        assert found[found.find(name)] == name
+    assert found.find("feature") == -1
+    assert decoded == []
+    assert [found.find(name) for name in names] == list(range(100))
+    assert len(decoded) == 1
+
+
+def test_two_encoded_columns_of_one_name_are_corrupt():
+    with pytest.raises(CorruptFileError, match="two columns are named 'b'"):
+        stored([(0, b"b"), (0, b"a"), (0, b"b")])
 
 
 def test_two_columns_of_one_name_are_corrupt():

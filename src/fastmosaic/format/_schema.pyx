@@ -352,24 +352,89 @@ cdef inline uint64_t zigzag(int64_t value) noexcept nogil:
 # Decoding
 
 
+cdef struct Rules:
+    bint is_used  # otherwise, each byte is a token
+    int num_tokens
+    uint8_t[256] lefts  # by token: the two tokens that it stands for
+    uint8_t[256] rights
+    int64_t[256] lengths  # bytes of its text; more than `limit` if undefined
+    uint8_t[256][PIECE] texts  # of tokens whose text fits
+    int64_t longest  # of all lengths
+    Py_ssize_t limit
+
+
+cdef int prepare(Rules *self, const uint8_t[::1] rules, Py_ssize_t limit) except -1:
+    cdef int i, left, right, token
+
+    if not 0 <= limit < INT32_MAX:
+        raise ValueError(f"no names of {limit} bytes")
+    self.limit = limit
+    self.is_used = rules is not None
+    self.num_tokens = FIRST_RULE if rules is not None else 256
+    self.longest = 1
+    for token in range(256):
+        self.lengths[token] = 1 if token < self.num_tokens else limit + 1
+        self.texts[token][0] = <uint8_t> token
+    if rules is None:
+        return 0
+    if rules.shape[0] > 2 * MAX_RULES or rules.shape[0] % 2:
+        raise ValueError(f"no byte-pair rules in {rules.shape[0]} bytes")
+    for i in range(rules.shape[0] // 2):
+        token = FIRST_RULE + i
+        left = rules[2 * i]
+        right = rules[2 * i + 1]
+        if left >= token or right >= token:
+            raise ValueError(f"a cyclic or forward rule: {token:#x} is {left:#x}, {right:#x}")
+        self.lefts[token] = <uint8_t> left
+        self.rights[token] = <uint8_t> right
+        # Limited, because 128 rules that double in length would overflow.
+        self.lengths[token] = min(self.lengths[left] + self.lengths[right], limit + 1)
+        self.longest = max(self.longest, self.lengths[token])
+        self.texts[token][0] = self.texts[left][0]
+        if self.lengths[token] <= PIECE:
+            memcpy(self.texts[token], self.texts[left], self.lengths[left])
+            memcpy(
+                self.texts[token] + self.lengths[left], self.texts[right], self.lengths[right]
+            )
+    self.num_tokens = <int> (FIRST_RULE + rules.shape[0] // 2)
+    return 0
+
+
+cdef struct Walk:
+    Rules rules
+    uint8_t *name  # the current one, still encoded
+    Py_ssize_t length
+    Py_ssize_t longest
+    int64_t num_tokens  # of all names
+    bint ascending
+    int64_t to_compare  # how many bytes of text may be compared; less than 0: too many were
+
+
 def walk_columns(
     const uint8_t[::1] body not None,
     Py_ssize_t position,
     Py_ssize_t num_columns,
     const uint8_t[::1] kind_of not None,
+    const uint8_t[::1] rules,
+    Py_ssize_t limit,
 ):
-    """Find the columns of a schema block: return (starts, type starts, kinds, longest name).
+    """Find and check the columns of a schema block.
 
-    Column `i` is `body[starts[i]:starts[i + 1]]`, and its type descriptor begins at
-    `type_starts[i]`. `kind_of` maps type ids to kinds. Names are still encoded, and the longest
-    one is measured in its encoded form.
+    Return (starts, type starts, kinds, longest name, whether the names strictly ascend). Column `i`
+    is `body[starts[i]:starts[i + 1]]`, and its type descriptor begins at `type_starts[i]`.
+    `kind_of` maps type ids to kinds. Names are checked, but stay encoded with `rules`, the
+    byte-pair rules, or None. The longest one is measured in its encoded form. All names may have up
+    to `limit` bytes of text: with rules that double each other's length, a few bytes could expand
+    to gigabytes.
     """
     cdef bytes starts_data, type_starts_data, kinds_data
     cdef int32_t *starts
     cdef int32_t *type_starts
     cdef uint8_t *kinds
     cdef Body block
-    cdef Py_ssize_t i, shared, size, length = 0, longest = 0
+    cdef Walk walk
+    cdef Py_ssize_t i, shared, size
+    cdef const uint8_t *suffix
 
     if kind_of.shape[0] != 256:
         raise ValueError(f"{kind_of.shape[0]} kinds for 256 type ids")
@@ -388,21 +453,138 @@ def walk_columns(
     type_starts = <int32_t *> PyBytes_AsString(type_starts_data)
     kinds = <uint8_t *> PyBytes_AsString(kinds_data)
 
+    prepare(&walk.rules, rules, limit)
+    walk.length = walk.longest = walk.num_tokens = 0
+    walk.ascending = True
+    walk.to_compare = limit
+    # A name shares bytes only with the one before it, so none is longer than the body.
+    walk.name = <uint8_t *> malloc(body.shape[0] + SHORT)
+    if not walk.name:
+        raise MemoryError
     block = body_at(body, position)
-    with nogil:
-        for i in range(num_columns):
-            starts[i] = <int32_t> offset_of(&block)
-            shared = take_varint(&block)
-            if shared > length:
-                corrupt("a name that shares {} bytes with a shorter one", shared, starts[i])
-            size = take_varint(&block)
-            skip(&block, size)
-            length = shared + size
-            longest = max(longest, length)
-            type_starts[i] = <int32_t> offset_of(&block)
-            kinds[i] = <uint8_t> skip_type(&block, &kind_of[0])
-        starts[num_columns] = <int32_t> offset_of(&block)
-    return as_integers(starts_data), as_integers(type_starts_data), kinds_data, longest
+    try:
+        with nogil:
+            for i in range(num_columns):
+                starts[i] = <int32_t> offset_of(&block)
+                shared = take_varint(&block)
+                size = take_varint(&block)
+                if shared > walk.length:
+                    corrupt("a name that shares {} bytes with a shorter one", shared, starts[i])
+                suffix = block.reader.at
+                skip(&block, size)
+                add_name(&walk, suffix, size, shared, left(&block.reader), starts[i])
+                type_starts[i] = <int32_t> offset_of(&block)
+                kinds[i] = <uint8_t> skip_type(&block, &kind_of[0])
+            starts[num_columns] = <int32_t> offset_of(&block)
+    finally:
+        free(walk.name)
+    if walk.num_tokens > limit // walk.rules.longest or walk.to_compare < 0:
+        # They may be too long, or are too long to be compared token by token.
+        _, _, walk.ascending = expand_names(
+            body, as_integers(starts_data), walk.longest, rules, limit
+        )
+    return (
+        as_integers(starts_data), as_integers(type_starts_data), kinds_data, walk.longest,
+        walk.ascending,
+    )
+
+
+cdef inline int add_name(
+    Walk *self,
+    const uint8_t *suffix,
+    Py_ssize_t size,
+    Py_ssize_t shared,
+    Py_ssize_t room,
+    Py_ssize_t start,
+) except -1 nogil:
+    """Check the next name; `room` bytes may be read after the suffix."""
+    cdef Py_ssize_t k, first, length = shared + size
+    cdef uint8_t before, after
+
+    if length == 0:
+        return corrupt("an empty name", 0, start)
+    if self.rules.num_tokens < 256 and self.rules.is_used:
+        for k in range(size):
+            if suffix[k] >= self.rules.num_tokens:
+                return corrupt("a name with a token without a rule", 0, start)
+    if self.num_tokens:
+        # Nearly always, the first byte that is not shared tells the order.
+        before = self.rules.texts[self.name[shared]][0] if shared < self.length else 0
+        after = self.rules.texts[suffix[0]][0] if size else 0
+        if shared == self.length or size == 0 or before == after:
+            self.ascending &= is_less(self, self.name + shared, self.length - shared, suffix, size)
+        else:
+            self.ascending &= before < after
+    if size <= SHORT and room >= SHORT:
+        memcpy(self.name + shared, suffix, SHORT)  # a fixed size needs no call
+    else:
+        memcpy(self.name + shared, suffix, size)
+    if not self.rules.is_used:
+        first = character_start(self.name, shared)
+        if not is_utf8(self.name + first, length - first):
+            return corrupt("a name that is not UTF-8", 0, start)
+    self.length = length
+    self.longest = max(self.longest, length)
+    self.num_tokens += length
+    return 0
+
+
+cdef struct Text:
+    const uint8_t *token
+    const uint8_t *end
+    int64_t offset  # in the text of the token
+
+
+cdef bint is_less(
+    Walk *self, const uint8_t *tokens, Py_ssize_t count, const uint8_t *others, Py_ssize_t num_others
+) noexcept nogil:
+    """Return whether the text of some tokens comes before that of others."""
+    cdef Text text = Text(tokens, tokens + count, 0)
+    cdef Text other = Text(others, others + num_others, 0)
+    cdef const uint8_t *piece
+    cdef const uint8_t *other_piece
+    cdef int64_t size, other_size
+    cdef int difference
+
+    if not self.rules.is_used:
+        difference = memcmp(tokens, others, min(count, num_others))
+        return difference < 0 or (difference == 0 and count < num_others)
+    while True:
+        piece = next_piece(&self.rules, &text, &size)
+        other_piece = next_piece(&self.rules, &other, &other_size)
+        if piece == NULL or other_piece == NULL:
+            return piece == NULL and other_piece != NULL
+        size = min(size, other_size)
+        self.to_compare -= size
+        if self.to_compare < 0:
+            return False
+        difference = memcmp(piece, other_piece, size)
+        if difference:
+            return difference < 0
+        text.offset += size
+        other.offset += size
+
+
+cdef inline const uint8_t *next_piece(Rules *rules, Text *text, int64_t *size) noexcept nogil:
+    """Return the text that comes next, and its size; NULL at the end."""
+    cdef int64_t offset
+    cdef uint8_t token
+
+    while text.token < text.end and text.offset >= rules.lengths[text.token[0]]:
+        text.offset -= rules.lengths[text.token[0]]
+        text.token += 1
+    if text.token == text.end:
+        return NULL
+    token = text.token[0]
+    offset = text.offset
+    while rules.lengths[token] > PIECE:
+        if offset < rules.lengths[rules.lefts[token]]:
+            token = rules.lefts[token]
+        else:
+            offset -= rules.lengths[rules.lefts[token]]
+            token = rules.rights[token]
+    size[0] = rules.lengths[token] - offset
+    return rules.texts[token] + offset
 
 
 cdef struct Body:
@@ -544,11 +726,8 @@ def expand_names(
     for i in range(count):
         if not 0 <= starts[i] < body.shape[0]:
             raise ValueError(f"no column at {starts[i]} of {body.shape[0]} bytes")
-    expander.limit = limit
+    prepare(&expander.rules, rules, limit)
     expander.longest = longest
-    expander.has_rules = rules is not None
-    if rules is not None:
-        prepare_rules(&expander, rules)
     offsets_data = PyBytes_FromStringAndSize(NULL, (count + 1) * sizeof(int32_t))
     expander.offsets = <int32_t *> PyBytes_AsString(offsets_data)
     expander.ends = <int32_t *> malloc((longest + 1) * sizeof(int32_t))
@@ -568,44 +747,11 @@ def expand_names(
 
 
 cdef struct Expander:
-    bint has_rules
-    int num_tokens
-    uint8_t[256] lefts  # by token: the two tokens that it stands for
-    uint8_t[256] rights
-    int64_t[256] lengths  # bytes of its text; more than `limit` if undefined
-    uint8_t[256][PIECE] texts  # of tokens whose text fits
+    Rules rules
     Py_ssize_t longest
-    Py_ssize_t limit
     int32_t *ends  # of the current name: bytes of text up to each token
     int32_t *offsets
     uint8_t *names  # NULL: only measure
-
-
-cdef int prepare_rules(Expander *self, const uint8_t[::1] rules) except -1:
-    cdef int i, left, right, token
-
-    if rules.shape[0] > 2 * MAX_RULES or rules.shape[0] % 2:
-        raise ValueError(f"no byte-pair rules in {rules.shape[0]} bytes")
-    for token in range(256):
-        self.lengths[token] = 1 if token < FIRST_RULE else self.limit + 1
-        self.texts[token][0] = <uint8_t> token
-    for i in range(rules.shape[0] // 2):
-        token = FIRST_RULE + i
-        left = rules[2 * i]
-        right = rules[2 * i + 1]
-        if left >= token or right >= token:
-            raise ValueError(f"a cyclic or forward rule: {token:#x} is {left:#x}, {right:#x}")
-        self.lefts[token] = <uint8_t> left
-        self.rights[token] = <uint8_t> right
-        # Limited, because 128 rules that double in length would overflow.
-        self.lengths[token] = min(self.lengths[left] + self.lengths[right], self.limit + 1)
-        if self.lengths[token] <= PIECE:
-            memcpy(self.texts[token], self.texts[left], self.lengths[left])
-            memcpy(
-                self.texts[token] + self.lengths[left], self.texts[right], self.lengths[right]
-            )
-    self.num_tokens = <int> (FIRST_RULE + rules.shape[0] // 2)
-    return 0
 
 
 cdef int expand_columns(
@@ -636,12 +782,12 @@ cdef int expand_columns(
         if shared > length or shared + size > self.longest:
             return corrupt("a name that is longer than {} bytes", self.longest, starts[i])
         length = shared + size
-        if self.has_rules:
+        if self.rules.is_used:
             kept = end = self.ends[shared]
             for k in range(size):
-                end += self.lengths[suffix[k]]
-                if end > self.limit:
-                    if suffix[k] >= self.num_tokens:
+                end += self.rules.lengths[suffix[k]]
+                if end > self.rules.limit:
+                    if suffix[k] >= self.rules.num_tokens:
                         return corrupt("a name with a token without a rule", 0, starts[i])
                     break
                 self.ends[shared + k + 1] = <int32_t> end
@@ -650,8 +796,8 @@ cdef int expand_columns(
             end = length
         if end == 0:
             return corrupt("an empty name", 0, starts[i])
-        if end > self.limit - self.offsets[i]:
-            return corrupt("more than {} bytes of names", self.limit, starts[i])
+        if end > self.rules.limit - self.offsets[i]:
+            return corrupt("more than {} bytes of names", self.rules.limit, starts[i])
         self.offsets[i + 1] = self.offsets[i] + <int32_t> end
         if self.names == NULL:
             continue
@@ -660,7 +806,7 @@ cdef int expand_columns(
         if i:
             memcpy(name, previous, kept)
         put_suffix(self, suffix, size, shared, name, names_end - name)
-        if not self.has_rules:
+        if not self.rules.is_used:
             first = character_start(name, kept)
             if not is_utf8(name + first, end - first):
                 return corrupt("a name that is not UTF-8", 0, starts[i])
@@ -683,25 +829,25 @@ cdef inline void put_suffix(
     """Write a name after its first `shared` tokens; `ends` has the position of each token."""
     cdef Py_ssize_t k, at
 
-    if not self.has_rules:
+    if not self.rules.is_used:
         memcpy(name + shared, suffix, size)
         return
     for k in range(size):
         at = self.ends[shared + k]
-        if self.lengths[suffix[k]] <= SHORT and room - at >= SHORT:
+        if self.rules.lengths[suffix[k]] <= SHORT and room - at >= SHORT:
             # A fixed size needs no call; the next token overwrites the surplus.
-            memcpy(name + at, self.texts[suffix[k]], SHORT)
+            memcpy(name + at, self.rules.texts[suffix[k]], SHORT)
         else:
             put_token(self, suffix[k], name + at)
 
 
 cdef void put_token(Expander *self, uint8_t token, uint8_t *out) noexcept nogil:
-    if self.lengths[token] <= PIECE:
-        memcpy(out, self.texts[token], self.lengths[token])
+    if self.rules.lengths[token] <= PIECE:
+        memcpy(out, self.rules.texts[token], self.rules.lengths[token])
     else:
         # Rules refer only to earlier rules, so the depth is at most their number.
-        put_token(self, self.lefts[token], out)
-        put_token(self, self.rights[token], out + self.lengths[self.lefts[token]])
+        put_token(self, self.rules.lefts[token], out)
+        put_token(self, self.rules.rights[token], out + self.rules.lengths[self.rules.lefts[token]])
 
 
 def decode_order(const uint8_t[::1] body not None, Py_ssize_t position, Py_ssize_t num_columns):
@@ -746,6 +892,79 @@ def decode_order(const uint8_t[::1] body not None, Py_ssize_t position, Py_ssize
 
 
 # Looking up
+
+
+def find_encoded(
+    const uint8_t[::1] body not None,
+    const int32_t[::1] starts not None,
+    const uint8_t[::1] rules,
+    const uint8_t[::1] wanted not None,
+):
+    """Return the position of the first column called `wanted`, or -1.
+
+    The names stay encoded. Only tokens after the part that a name shares with the previous one are
+    compared, and only if the wanted name shares that part too.
+    """
+    cdef Py_ssize_t i, k, shared, size, matched = 0, length = 0, found = -1
+    cdef Py_ssize_t count = starts.shape[0] - 1
+    cdef const uint8_t *suffix
+    cdef Rules known
+    cdef Body block
+    cdef int32_t *ends  # of the tokens that match: bytes of text up to each
+
+    prepare(&known, rules, INT32_MAX - 1)
+    for i in range(count):
+        if not 0 <= starts[i] < body.shape[0]:
+            raise ValueError(f"no column at {starts[i]} of {body.shape[0]} bytes")
+    if wanted.shape[0] == 0 or wanted.shape[0] >= INT32_MAX:
+        return -1
+    ends = <int32_t *> malloc((wanted.shape[0] + 1) * sizeof(int32_t))
+    if not ends:
+        raise MemoryError
+    block = body_at(body, 0)
+    ends[0] = 0
+    try:
+        with nogil:
+            for i in range(count):
+                block.reader.at = block.start + starts[i]
+                shared = take_varint(&block)
+                size = take_varint(&block)
+                suffix = block.reader.at
+                skip(&block, size)
+                if shared > length:
+                    corrupt("a name that shares {} bytes with a shorter one", shared, starts[i])
+                length = shared + size
+                if shared > matched:
+                    continue  # the token that differs is part of this name, too
+                matched = shared
+                for k in range(size):
+                    if not matches(&known, suffix[k], &wanted[0] + ends[matched],
+                                   wanted.shape[0] - ends[matched]):
+                        break
+                    ends[matched + 1] = <int32_t> (ends[matched] + known.lengths[suffix[k]])
+                    matched += 1
+                if matched == length and ends[matched] == wanted.shape[0]:
+                    found = i
+                    break
+    finally:
+        free(ends)
+    return found
+
+
+cdef bint matches(
+    Rules *rules, uint8_t token, const uint8_t *text, Py_ssize_t size
+) noexcept nogil:
+    """Return whether `text` begins with the text of a token."""
+    cdef int64_t length = rules.lengths[token]
+
+    if length > size or rules.texts[token][0] != text[0]:
+        return False
+    if length <= PIECE:
+        return memcmp(rules.texts[token], text, length) == 0
+    length = rules.lengths[rules.lefts[token]]
+    return matches(rules, rules.lefts[token], text, size) and matches(
+        rules, rules.rights[token], text + length, size - length
+    )
 
 
 def find(

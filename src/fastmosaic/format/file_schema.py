@@ -315,7 +315,8 @@ class FileSchema(ColumnSet):
 
     def _check_size(self, field: pa.Field) -> None:
         # A name in the annex may be long, and is part of the names of all fields inside.
-        if names_size(field) > max(self.block.names_size, _SMALL_NAMES):
+        size = names_size(field)
+        if size > _SMALL_NAMES and size > self.block.names_size:
             raise CorruptFileError(
                 "its fields need more columns than the file has", part="annex", column=field.name
             )

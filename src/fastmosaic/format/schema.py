@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from ..errors import CorruptFileError, UnsupportedError
 from . import _schema
-from .names import MAX_NAMES_BYTES, MAX_RULES, NameEncoding, Names, encode_columns
+from .names import MAX_NAMES_BYTES, MAX_RULES, NameEncoding, StoredNames, encode_columns
 from .types import KIND_OF_TYPE, ColumnType
 from .wire import Cursor, put_varint
 
@@ -63,11 +63,8 @@ class SchemaBlock:
             rules = bytes(cursor.take(2 * num_rules))
 
         try:
-            self._starts, self._type_starts, self.kinds, longest = _schema.walk_columns(
-                body, cursor.pos, self.num_columns, KIND_OF_TYPE
-            )
-            data, offsets, ascending = _schema.expand_names(
-                body, self._starts, longest, rules, MAX_NAMES_BYTES
+            self._starts, self._type_starts, self.kinds, longest, ascending = _schema.walk_columns(
+                body, cursor.pos, self.num_columns, KIND_OF_TYPE, rules, MAX_NAMES_BYTES
             )
             self.order, self.surplus = _schema.decode_order(
                 body, self._starts[-1], self.num_columns
@@ -76,7 +73,7 @@ class SchemaBlock:
             raise UnsupportedError(f"schema block: {error}") from error
         except ValueError as error:
             raise CorruptFileError(f"schema block: {error}") from error
-        self._names = Names(data, offsets, ascending)
+        self._names = StoredNames(body, self._starts, rules, longest, ascending)
         self._body = body
         self._arrow: pa.Schema | None = None
 
@@ -171,20 +168,20 @@ class SchemaBlock:
 
     def names(self) -> list[str]:
         """Return all names, in user order."""
-        return self._names.select(self.order)
+        return self._names.packed.select(self.order)
 
     @property
     def names_size(self) -> int:
         """The number of bytes that all names have together."""
-        return self._names.size
+        return self._names.packed.size
 
     def similar(self, name: str) -> list[str]:
         """Return the names that are most similar to `name`, for suggestions."""
-        return self._names.similar(name)
+        return self._names.packed.similar(name)
 
     def occurring(self, text: str) -> list[int]:
         """Return the positions of the columns whose name occurs anywhere in `text`."""
-        return self._names.occurring(text)
+        return self._names.packed.occurring(text)
 
 
 def _descriptor(field: pa.Field, array_blocks: bool) -> bytes:
