@@ -13,7 +13,8 @@ from .errors import (
 )
 from .file.reader import MosaicFile
 from .file.writer import MosaicWriter
-from .format.metadata import BucketMetaData, ColumnStatistics, FileMetaData, RowGroupMetaData
+from .format.column_statistics import ColumnStatistics
+from .format.metadata import BucketMetaData, FileMetaData, RowGroupMetaData
 from .version import __version__ as __version__
 
 if typing.TYPE_CHECKING:

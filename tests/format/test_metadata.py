@@ -1,8 +1,9 @@
 """Footer, row group index and metadata: valid, damaged and hostile."""
 
 import json
+import pickle
 from dataclasses import replace
-from datetime import date, time
+from datetime import UTC, date, datetime, time
 from decimal import Decimal
 
 import pyarrow as pa
@@ -14,9 +15,10 @@ from reference import sized, uv
 from fastmosaic.errors import CorruptFileError, UnsupportedError
 from fastmosaic.format._index import walk_index, walk_statistics
 from fastmosaic.format.bucket import Layout
+from fastmosaic.format.column_statistics import ColumnStatistics
 from fastmosaic.format.footer import Flag, Footer
 from fastmosaic.format.index import Bucket, Statistic, encode_row_group, encode_statistics
-from fastmosaic.format.metadata import ColumnStatistics, FileMetaData
+from fastmosaic.format.metadata import FileMetaData
 from fastmosaic.format.schema import SchemaBlock
 from fastmosaic.format.types import ColumnType
 from fastmosaic.format.wire import Compression
@@ -373,6 +375,18 @@ VALUES = [
     (pa.time32("ms"), b"\0\0\3\xe8", time(0, 0, 1)),
     (pa.decimal128(9, 2), bytes(7) + b"\x81", Decimal("1.29")),
     (pa.string(), sized("é".encode()), "é"),
+    (pa.int16(), b"\xff\xfe", -2),
+    (pa.int32(), b"\x80" + bytes(3), -(2**31)),
+    (pa.float32(), bytes.fromhex("3dcccccd"), 0.10000000149011612),
+    (pa.date32(), (-719162).to_bytes(4, signed=True), date(1, 1, 1)),
+    (pa.date32(), (2932896).to_bytes(4), date(9999, 12, 31)),
+    (pa.time32("ms"), (86_399_999).to_bytes(4), time(23, 59, 59, 999_000)),
+    (pa.timestamp("ms"), b"\xff" * 8, datetime(1969, 12, 31, 23, 59, 59, 999_000)),
+    (pa.timestamp("us"), (86_400_000_001).to_bytes(8), datetime(1970, 1, 2, 0, 0, 0, 1)),
+    (pa.timestamp("us", "UTC"), bytes(8), datetime(1970, 1, 1, tzinfo=UTC)),
+    (pa.decimal128(18, -2), b"\xff" * 8, Decimal("-1E+2")),
+    (pa.decimal128(5, 3), bytes(8), Decimal("0.000")),
+    (pa.decimal128(20, 1), sized(b"\x7b"), Decimal("12.3")),
 ]
 
 
@@ -383,9 +397,61 @@ def test_statistics_are_python_values(arrow, encoded, value):
     statistics = given.row_group(0).statistics["x"]
     assert statistics == ColumnStatistics(4, value, value)
     assert statistics.has_min_max
+    (together,) = given.row_group(0).statistics.values()
+    assert together == statistics
+    assert type(together.min) is type(statistics.min) is type(value)
+    assert repr(together) == repr(statistics)
     assert list(given.statistics(0)) == [Statistic(0, 4, encoded, encoded)]
     (statistic,) = given.statistics(0)
     assert given.bounds(statistic) == (pa.scalar(value, arrow),) * 2
+
+
+def shown(value):
+    return value.value if isinstance(value, pa.Scalar) else repr(value)
+
+
+@given(st.data())
+def test_all_statistics_are_those_of_each(data):
+    """Any bytes of the right size are a value; what Python lacks stays a scalar."""
+    cases = [(arrow, len(encoded)) for arrow, encoded, _ in VALUES if arrow != pa.string()]
+    cases += [(pa.timestamp("ns"), 12), (pa.timestamp("us", "Europe/Berlin"), 8)]
+    chosen = data.draw(st.lists(st.sampled_from(cases), min_size=1, max_size=8))
+    columns = []
+    for position, (arrow, size) in enumerate(chosen):
+        low, high = data.draw(st.tuples(*[st.binary(min_size=size, max_size=size)] * 2))
+        if size == 12:  # nanoseconds of a date near 1970
+            low, high = bytes(10) + low[-2:], b"\xff" * 8 + bytes(2) + high[-2:]
+        if arrow == pa.decimal128(20, 1):
+            low, high = sized(low[1:]), sized(high[1:])
+        columns.append((position, 1, low, high))
+    schema = pa.schema([(f"{i}", arrow) for i, (arrow, _) in enumerate(chosen)])
+    file = metadata(group(5, [], columns), schema=schema, num_buckets=1)
+    together = dict(file.row_group(0).statistics)
+    assert list(together) == schema.names
+    for name, (_, low, high) in together.items():
+        alone = file.row_group(0).statistics[name]
+        assert shown(low) == shown(alone.min)
+        assert shown(high) == shown(alone.max)
+
+
+def test_statistics_are_a_mapping():
+    at = bytes(8)
+    given = metadata(
+        group(5, [], [(3, 5, b"", b""), (0, 1, at, at), (3, 2, sized(b"x"), sized(b"y"))])
+    )
+    statistics = given.row_group(0).statistics
+    assert len(statistics) == 2
+    assert "raw" in statistics
+    assert "no column" not in statistics
+    assert statistics.get("name") is None  # a column without statistics
+    with pytest.raises(KeyError, match="no column"):
+        statistics["no column"]
+    assert statistics["raw"] == ColumnStatistics(2)  # the last one of two
+    assert dict(statistics) == dict(statistics.items())
+    assert statistics == {name: statistics[name] for name in statistics}
+    assert repr(statistics) == repr(dict(statistics))
+    assert pickle.loads(pickle.dumps(statistics)) == statistics
+    assert given.columns_with_statistics(0) == {0, 3}
 
 
 @pytest.mark.parametrize(
@@ -419,8 +485,10 @@ def test_statistics_of_nulls_and_of_types_without_order_have_no_bounds():
 
 def test_statistics_that_break_their_type_are_corrupt():
     given = metadata(group(1, [], [(2, 0, sized(b"\xff"), sized(b"\xff"))]))
-    with pytest.raises(CorruptFileError, match="a string in the statistics is not UTF-8"):
-        given.row_group(0)
+    statistics = given.row_group(0).statistics
+    for decode in (list, lambda each: each["name"]):
+        with pytest.raises(CorruptFileError, match="a string in the statistics is not UTF-8"):
+            decode(statistics)
 
 
 def test_metadata_as_a_dict_is_json():

@@ -7,13 +7,14 @@ _decode       Decode the bytes of a bucket to Arrow arrays, column by column, wi
 _dictionary   Find the distinct values of a column, sort them, and pack indices, without the GIL
 _encode       Encode flat columns as the pages of a bucket, and compress them, without the GIL
 _hash         Hashes of Arrow values, without the GIL: the same in every process and on every machine
-_index        Walk over the row group index, without the GIL
+_index        Walk over the row group index, and make Python values of its statistics
 _schema       Loops over the bytes of a schema block: column names, type descriptors, column order
 _zstd         zstd frames: the vendored library for the kernels, and for Python
 annex         The annex: optional sections that version 1 of the format has no place for
 array_block   Kudu's array data block: a column of arrays in one block of bytes
 bucket        The columns of a bucket, encoded in one of two layouts
 column_set    The columns of a file or a dataset by name, and fields inside structs by path
+column_statistics  Statistics of columns as Python values, decoded when they are asked for
 columns       Columns of a bucket, decoded to Arrow arrays one portion of rows after another
 distinct_values  Distinct values of arrays of plain types, by all of their bits, for dictionaries
 file_schema   The columns of a file as the user sees them, and which stored columns they need

@@ -1,17 +1,39 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
-"""Walk over the row group index, without the GIL.
+"""Walk over the row group index, and make Python values of its statistics.
 
 The bytes are not trusted: every entry is checked against the remaining bytes and the extent of the
 data. Errors are `ValueError`.
 """
 
-from libc.stdint cimport int64_t, uint8_t
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+
+from cpython.bytes cimport PyBytes_FromStringAndSize
+from cpython.unicode cimport PyUnicode_DecodeUTF8
+from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t
+from libc.stdio cimport snprintf
 from libc.stdlib cimport free, realloc
-from libc.string cimport memset
+from libc.string cimport memcpy, memset
 
 from fastmosaic.format._wire cimport (
-    NUM_KINDS, Reader, fm_load64, fm_swap64, left, skip_values, uint64_t, varint,
+    BINARY, BOOL, DAY, DECIMAL64, INT8, INT16, INT32, INT64, NUM_KINDS, STRING, TIME, Reader,
+    fm_load16, fm_load32, fm_load64, fm_swap16, fm_swap32, fm_swap64, left, skip_values, uint32_t,
+    uint64_t, varint,
 )
+
+# `types.TypeId`, as far as types that are stored alike differ in Python.
+cdef enum TypeId:
+    FLOAT_TYPE = 5
+    DOUBLE_TYPE = 6
+    DATE_TYPE = 7
+    TIMESTAMP_TYPE = 16
+    TIMESTAMP_LTZ_TYPE = 17
+
+# What to do with the statistics of a column.
+cdef enum Wanted:
+    SKIP
+    DECODE
+    KEEP  # as bytes
 
 
 cdef struct Table:
@@ -62,8 +84,11 @@ _FACTS = (
 
 
 cdef int walk_stats(Reader* reader, const uint8_t* base, int64_t rows, const uint8_t[::1] kinds,
-                    Table* out) noexcept nogil:
-    """Move past the statistics of one row group; record their positions in `out`, unless NULL."""
+                    Table* out, const uint8_t* wanted) noexcept nogil:
+    """Move past the statistics of one row group; record their places in `out`, unless NULL.
+
+    With `wanted`, only those of columns that are not 0 there are recorded.
+    """
     cdef int64_t count = varint(reader), i, column, nulls
     cdef const uint8_t* start
     cdef const uint8_t* middle
@@ -87,7 +112,7 @@ cdef int walk_stats(Reader* reader, const uint8_t* base, int64_t rows, const uin
             middle = reader.at
             if not skip_values(reader, kinds[column], 1):
                 return STATS_VALUE
-        if out != NULL:
+        if out != NULL and (wanted == NULL or wanted[column] != SKIP):
             if not (push(out, column) and push(out, nulls) and push(out, start - base)
                     and push(out, middle - base) and push(out, reader.at - base)):
                 return NO_MEMORY
@@ -135,7 +160,7 @@ cdef int walk_groups(Reader* reader, const uint8_t* base, int64_t num_groups, in
         if not (push(groups, rows) and push(groups, first) and push(groups, count)
                 and push(groups, ascending) and push(groups, reader.at - base)):
             return NO_MEMORY
-        fault = walk_stats(reader, base, rows, kinds, NULL)
+        fault = walk_stats(reader, base, rows, kinds, NULL, NULL)
         if fault:
             return fault
     return TRAILING if left(reader) else FINE
@@ -177,27 +202,199 @@ def walk_index(const uint8_t[::1] data not None, int64_t num_groups, int64_t num
 
 
 def walk_statistics(const uint8_t[::1] data not None, int64_t start, int64_t rows,
-                    const uint8_t[::1] kinds not None):
+                    const uint8_t[::1] kinds not None, const uint8_t[::1] wanted=None):
     """Return the statistics of one row group as a table of native int64.
 
-    A row is (column, null count, start of the minimum, start of the maximum, its end).
+    A row is (column, null count, start of the minimum, start of the maximum, its end). With
+    `wanted`, a byte for each column, only those of columns with another byte than 0 are returned.
     """
     cdef Table out
-    cdef Reader reader
-    cdef const uint8_t* base = &data[0] if data.shape[0] else NULL
-    cdef int fault
     memset(&out, 0, sizeof(Table))
-    if not 0 <= start <= data.shape[0]:
-        raise ValueError("statistics start outside the index")
-    reader.at = base + start
-    reader.end = base + data.shape[0]
     try:
-        with nogil:
-            fault = walk_stats(&reader, base, rows, kinds, &out)
-        if fault == NO_MEMORY:
-            raise MemoryError
-        if fault:
-            raise ValueError(f"{_FACTS[fault]}, at byte {reader.at - base} of the index")
+        _walk_statistics(&out, data, start, rows, kinds, wanted)
         return _drain(&out)
     finally:
         free(out.items)
+
+
+cdef int _walk_statistics(Table* out, const uint8_t[::1] data, int64_t start, int64_t rows,
+                          const uint8_t[::1] kinds, const uint8_t[::1] wanted) except -1:
+    cdef Reader reader
+    cdef const uint8_t* base = &data[0] if data.shape[0] else NULL
+    cdef const uint8_t* chosen = NULL
+    cdef int fault
+    if not 0 <= start <= data.shape[0]:
+        raise ValueError("statistics start outside the index")
+    if wanted is not None:
+        if wanted.shape[0] != kinds.shape[0]:
+            raise ValueError(f"{wanted.shape[0]} columns wanted of {kinds.shape[0]}")
+        if wanted.shape[0]:
+            chosen = &wanted[0]
+    reader.at = base + start
+    reader.end = base + data.shape[0]
+    with nogil:
+        fault = walk_stats(&reader, base, rows, kinds, out, chosen)
+    if fault == NO_MEMORY:
+        raise MemoryError
+    if fault:
+        raise ValueError(f"{_FACTS[fault]}, at byte {reader.at - base} of the index")
+    return 0
+
+
+# Python values
+
+
+def python_statistics(const uint8_t[::1] data not None, int64_t start, int64_t rows,
+                      const uint8_t[::1] kinds not None, const uint8_t[::1] body not None,
+                      const int32_t[::1] type_starts not None, const uint8_t[::1] wanted not None):
+    """Return the statistics of one row group as lists: columns, null counts, minima and maxima.
+
+    `type_starts` says where in `body` the type descriptor of each column begins. `wanted` says for
+    each column whether to skip its statistics (0), to make Python values (1), or to return the
+    stored bytes (2). The fifth list contains the rows with bytes: those, and of columns decoded to
+    Python the values that this function does not make. Without bounds, both are None.
+    """
+    cdef Table out
+    cdef Reader reader
+    cdef Form form
+    cdef int64_t* row
+    cdef const uint8_t* base = &data[0] if data.shape[0] else NULL
+    cdef int64_t i, column
+    cdef list columns = [], nulls = [], lows = [], highs = [], rest = []
+    cdef object low, high
+    memset(&out, 0, sizeof(Table))
+    if type_starts.shape[0] != kinds.shape[0]:
+        raise ValueError(f"{type_starts.shape[0]} types of {kinds.shape[0]} columns")
+    try:
+        _walk_statistics(&out, data, start, rows, kinds, wanted)
+        for i in range(out.size // 5):
+            row = out.items + 5 * i
+            column = row[0]
+            columns.append(column)
+            nulls.append(row[1])
+            low = high = None
+            if row[2] < row[4] and kinds[column] != BINARY:
+                low = high = _UNKNOWN
+                if wanted[column] == DECODE:
+                    form = form_of(kinds[column], body, type_starts[column])
+                    low = python_value(&form, base + row[2], base + row[3])
+                    high = python_value(&form, base + row[3], base + row[4])
+                if low is _UNKNOWN or high is _UNKNOWN:
+                    low = PyBytes_FromStringAndSize(<const char*>base + row[2], row[3] - row[2])
+                    high = PyBytes_FromStringAndSize(<const char*>base + row[3], row[4] - row[3])
+                    rest.append(i)
+            lows.append(low)
+            highs.append(high)
+        return columns, nulls, lows, highs, rest
+    finally:
+        free(out.items)
+
+
+cdef object _UNKNOWN = object()
+
+
+cdef struct Form:
+    int kind
+    int type_id
+    int parameter  # scale of a decimal, or units of a timestamp in a second
+
+
+cdef Form form_of(int kind, const uint8_t[::1] body, int64_t start) except *:
+    """Return what distinguishes types whose values are stored alike."""
+    cdef Form form = Form(kind, 0, 0)
+    cdef Reader reader
+    cdef int64_t number
+    if not 0 <= start <= body.shape[0] - 2:
+        raise ValueError(f"no type at {start} of {body.shape[0]} bytes")
+    form.type_id = body[start]
+    if kind == DECIMAL64 or (kind == INT64 and form.type_id == TIMESTAMP_TYPE):
+        reader.at = &body[0] + start + 2
+        reader.end = &body[0] + body.shape[0]
+        number = varint(&reader)
+        if kind == DECIMAL64:
+            form.parameter = <int8_t>(varint(&reader) & 0xFF)
+        else:
+            form.parameter = 1000 if number <= 3 else 1000000
+    return form
+
+
+cdef object python_value(Form* form, const uint8_t* at, const uint8_t* end):
+    """Return a value, or _UNKNOWN if it is of another type or beyond what Python represents."""
+    cdef Reader reader
+    cdef int64_t number, size
+    cdef uint64_t bits
+    cdef uint32_t half
+    cdef float single
+    cdef double real
+    cdef char[40] text
+
+    if form.kind == STRING:
+        reader.at = at
+        reader.end = end
+        size = varint(&reader)
+        if size != left(&reader):
+            raise ValueError("a string in the statistics has a wrong length")
+        return PyUnicode_DecodeUTF8(<const char*>reader.at, size, NULL)
+    if form.kind == BOOL:
+        return at[0] != 0
+    if form.kind == INT8:
+        return <int8_t>at[0]
+    if form.kind == INT16:
+        return <int16_t>fm_swap16(fm_load16(at))
+    if form.kind == INT32 or form.kind == TIME:
+        half = fm_swap32(fm_load32(at))
+        if form.kind == TIME:
+            return time_of(<int32_t>half)
+        if form.type_id == FLOAT_TYPE:
+            memcpy(&single, &half, 4)
+            return <double>single
+        if form.type_id == DATE_TYPE:
+            return date_of(<int32_t>half)
+        return <int32_t>half
+    if form.kind == INT64:
+        bits = fm_swap64(fm_load64(at))
+        if form.type_id == DOUBLE_TYPE:
+            memcpy(&real, &bits, 8)
+            return real
+        if form.type_id == TIMESTAMP_TYPE:
+            return datetime_of(<int64_t>bits, form.parameter)
+        if form.type_id == TIMESTAMP_LTZ_TYPE:
+            return _UNKNOWN
+        return <int64_t>bits
+    if form.kind == DECIMAL64:
+        number = <int64_t>fm_swap64(fm_load64(at))
+        size = snprintf(text, sizeof(text), "%lldE%d", <long long>number, -form.parameter)
+        return Decimal(PyUnicode_DecodeUTF8(text, size, NULL))
+    return _UNKNOWN
+
+
+cdef enum:
+    DAY_1970 = 719163  # of 1970-01-01, counted from 0001-01-01, which is 1
+    LAST_DAY = 3652059  # 9999-12-31
+
+cdef object _FROM_ORDINAL = date.fromordinal
+cdef object _EPOCH = datetime(1970, 1, 1)
+
+
+cdef object date_of(int64_t days):
+    days += DAY_1970
+    return _FROM_ORDINAL(days) if 1 <= days <= LAST_DAY else _UNKNOWN
+
+
+cdef object time_of(int64_t millis):
+    if not 0 <= millis < DAY:
+        return _UNKNOWN
+    return time(
+        millis // 3600000, millis // 60000 % 60, millis // 1000 % 60, millis % 1000 * 1000
+    )
+
+
+cdef object datetime_of(int64_t units, int64_t in_second):
+    """Return the moment this many units after 1970-01-01; `in_second` units are a second."""
+    cdef int64_t in_day = 86400 * in_second, days = units // in_day, rest = units % in_day
+    if rest < 0:  # C divides towards 0
+        rest += in_day
+        days -= 1
+    if not 1 <= days + DAY_1970 <= LAST_DAY:
+        return _UNKNOWN
+    return _EPOCH + timedelta(days, rest // in_second, rest % in_second * (1000000 // in_second))

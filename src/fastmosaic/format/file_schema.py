@@ -273,6 +273,17 @@ class FileSchema(ColumnSet):
             return None, None
         return pair[0], pair[1]
 
+    def converted_positions(self) -> list[int]:
+        """Return the stored columns that the user may see with other types."""
+        if self._attached is None:
+            return []
+        found = (
+            self.block.find(stored)
+            for name in self._attached.given.names
+            for stored in self.stored_names(name)
+        )
+        return [position for position in found if position >= 0]
+
     def is_converted(self, name: str) -> bool:
         """Return whether a column is stored with another type, or as several columns."""
         if self._attached is None:

@@ -12,13 +12,14 @@ For each row group, the index contains
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final, NamedTuple
 
 from ..errors import CorruptFileError
 from . import _index
 from .bucket import Layout
 from .footer import Footer
+from .schema import SchemaBlock
 from .wire import put_varint
 
 # Numbers per row in the tables that the kernel returns.
@@ -46,6 +47,19 @@ class Statistic(NamedTuple):
     null_count: int
     minimum: bytes | None
     maximum: bytes | None
+
+
+class PythonStatistics(NamedTuple):
+    """Statistics of some columns in a row group, by row.
+
+    rest   the rows whose bounds are as stored, because Python has other types for them
+    """
+
+    positions: list[int]
+    null_counts: list[int]
+    minima: list[Any]
+    maxima: list[Any]
+    rest: list[int]
 
 
 def encode_row_group(
@@ -155,20 +169,47 @@ class RowGroupIndex:
             entry = first + numbers.index(number)
         return Bucket(*self._entries[_ENTRY * entry + 1 : _ENTRY * (entry + 1)].tolist())
 
-    def statistics(
-        self, group: int, positions: Container[int] | None = None
-    ) -> Iterator[Statistic]:
+    def statistics(self, group: int, positions: Iterable[int] | None = None) -> Iterator[Statistic]:
         """Yield the statistics of a row group, of the columns at `positions` or of all."""
         num_rows, _, _, _, start = self._group(group)
-        table = memoryview(_index.walk_statistics(self._data, start, num_rows, self._kinds)).cast(
-            "q"
-        )
-        for row, position in enumerate(table[::_STATISTIC].tolist()):
-            if positions is not None and position not in positions:
-                continue
-            first = _STATISTIC * row + 1
-            null_count, low, high, end = table[first : first + _STATISTIC - 1].tolist()
+        wanted = None if positions is None else self._flags(positions)
+        table = memoryview(
+            _index.walk_statistics(self._data, start, num_rows, self._kinds, wanted)
+        ).cast("q")
+        for first in range(0, len(table), _STATISTIC):
+            position, null_count, low, high, end = table[first : first + _STATISTIC].tolist()
             bounds: tuple[bytes | None, bytes | None] = (None, None)
             if null_count < num_rows:
                 bounds = (self._data[low:high], self._data[high:end])
             yield Statistic(position, null_count, *bounds)
+
+    def columns_with_statistics(self, group: int) -> set[int]:
+        """Return the columns that have statistics in a row group."""
+        num_rows, _, _, _, start = self._group(group)
+        table = _index.walk_statistics(self._data, start, num_rows, self._kinds)
+        return set(memoryview(table).cast("q")[::_STATISTIC].tolist())
+
+    def python_statistics(
+        self, group: int, schema: SchemaBlock, wanted: bytes | bytearray
+    ) -> PythonStatistics:
+        """Return statistics of a row group as Python values, made in one pass.
+
+        `wanted` says for each column of `schema` whether to skip its statistics (0), to make Python
+        values (1), or to return the bytes that are stored (2).
+        """
+        num_rows, _, _, _, start = self._group(group)
+        try:
+            return PythonStatistics(
+                *_index.python_statistics(
+                    self._data, start, num_rows, self._kinds, *schema.descriptors, wanted
+                )
+            )
+        except UnicodeDecodeError as error:
+            raise CorruptFileError("a string in the statistics is not UTF-8") from error
+
+    def _flags(self, positions: Iterable[int]) -> bytearray:
+        """Return a byte for each column: whether it is one of `positions`."""
+        flags = bytearray(len(self._kinds))
+        for position in positions:
+            flags[position] = True
+        return flags

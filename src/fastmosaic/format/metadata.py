@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate
@@ -15,6 +15,7 @@ from ..errors import CorruptFileError
 from . import user_schema
 from .annex import Annex
 from .bucket import Layout
+from .column_statistics import ColumnStatistics, GroupStatistics, as_python
 from .file_schema import FileSchema
 from .footer import Flag, Footer
 from .index import Bucket, RowGroupIndex, Statistic
@@ -24,27 +25,6 @@ from .user_schema import Attached, UserSchema
 from .wire import Compression, Cursor
 
 PAGED_EXPANSION: Final = 4  # of pages by decompression, if nothing else is known
-
-
-@dataclass(frozen=True, slots=True)
-class ColumnStatistics:
-    """Statistics of one column in one row group, as Python values."""
-
-    null_count: int
-    min: Any = None
-    max: Any = None
-
-    @property
-    def has_min_max(self) -> bool:
-        return self.min is not None
-
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "null_count": self.null_count,
-            "has_min_max": self.has_min_max,
-            "min": self.min,
-            "max": self.max,
-        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +61,7 @@ class RowGroupMetaData:
     num_rows: int
     num_columns: int
     buckets: tuple[BucketMetaData, ...]
-    statistics: dict[str, ColumnStatistics]
+    statistics: Mapping[str, ColumnStatistics]
 
     @property
     def total_compressed_size(self) -> int:
@@ -212,10 +192,7 @@ class FileMetaData:
     def row_group(self, i: int) -> RowGroupMetaData:
         """Return the metadata of row group `i`."""
         self.check_row_group(i)
-        statistics = {
-            self._schema.name(statistic.position): self._column_statistics(statistic)
-            for statistic in self.statistics(i)
-        }
+        statistics = GroupStatistics(self, i)
         return RowGroupMetaData(self.rows_of(i), self.num_columns, self.buckets(i), statistics)
 
     def buckets(self, group: int) -> tuple[BucketMetaData, ...]:
@@ -308,9 +285,7 @@ class FileMetaData:
             )
         return bucket
 
-    def statistics(
-        self, group: int, positions: Container[int] | None = None
-    ) -> Iterator[Statistic]:
+    def statistics(self, group: int, positions: Iterable[int] | None = None) -> Iterator[Statistic]:
         """Yield the statistics of a row group, of the columns at `positions` or of all."""
         return self._row_groups.statistics(group, positions)
 
@@ -326,9 +301,28 @@ class FileMetaData:
         """Return minimum and maximum of a column with the type that the user sees."""
         return self.columns.restored(statistic.position, *self.bounds(statistic))
 
-    def _column_statistics(self, statistic: Statistic) -> ColumnStatistics:
-        minimum, maximum = self.restored_bounds(statistic)
-        return ColumnStatistics(statistic.null_count, _python(minimum), _python(maximum))
+    def column_statistics(self, group: int) -> dict[str, ColumnStatistics]:
+        """Return all statistics of a row group by name."""
+        wanted = bytearray(b"\1") * self.num_columns
+        for position in self.columns.converted_positions():
+            wanted[position] = 2
+        found = self._row_groups.python_statistics(group, self._schema, wanted)
+        for row in found.rest:
+            bounds = self.restored_bounds(
+                Statistic(
+                    found.positions[row],
+                    found.null_counts[row],
+                    found.minima[row],
+                    found.maxima[row],
+                )
+            )
+            found.minima[row], found.maxima[row] = map(as_python, bounds)
+        made = map(ColumnStatistics, found.null_counts, found.minima, found.maxima)
+        return dict(zip(self._schema.names(found.positions), made, strict=True))
+
+    def columns_with_statistics(self, group: int) -> set[int]:
+        """Return the positions of the columns that have statistics in a row group."""
+        return self._row_groups.columns_with_statistics(group)
 
 
 def _bound(column_type: ColumnType, data: bytes | None) -> pa.Scalar | None:
@@ -337,13 +331,3 @@ def _bound(column_type: ColumnType, data: bytes | None) -> pa.Scalar | None:
     if column_type.kind in (Kind.STRING, Kind.DECIMAL128):
         data = Cursor(data).bytes()
     return decode_value(column_type, data)
-
-
-def _python(scalar: pa.Scalar | None) -> Any:
-    """Return the Python value, or the scalar itself where Python cannot represent it."""
-    if scalar is None:
-        return None
-    try:
-        return scalar.as_py()
-    except (ValueError, OverflowError, KeyError):
-        return scalar  # nanoseconds without pandas, years beyond 9999, an unknown time zone

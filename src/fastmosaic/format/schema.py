@@ -118,6 +118,11 @@ class SchemaBlock:
     def name(self, position: int) -> str:
         return self._names[position]
 
+    @property
+    def descriptors(self) -> tuple[bytes, memoryview[int]]:
+        """The body of the block, and where in it the type descriptor of each column begins."""
+        return self._body, self._type_starts
+
     def column_type(self, position: int) -> ColumnType:
         return ColumnType.decode(
             self._body[self._type_starts[position] : self._starts[position + 1]]
@@ -166,9 +171,10 @@ class SchemaBlock:
             self._arrow = pa.schema(self.fields(self.order))
         return self._arrow
 
-    def names(self) -> list[str]:
-        """Return all names, in user order."""
-        return self._names.packed.select(self.order)
+    def names(self, positions: Iterable[int] | None = None) -> list[str]:
+        """Return the names at `positions`, or all names in user order."""
+        chosen = self.order if positions is None else array("i", positions)
+        return self._names.packed.select(chosen)
 
     @property
     def names_size(self) -> int:

@@ -113,12 +113,9 @@ class _FileSummary:
     def statistics(self) -> list[str]:
         """Return the columns that have statistics in some row group."""
         metadata = self.file.metadata
-        positions = {
-            statistic.position
-            for group in range(metadata.num_row_groups)
-            for statistic in metadata.statistics(group)
-        }
-        return [metadata.schema_block.name(position) for position in sorted(positions)]
+        groups = range(metadata.num_row_groups)
+        positions = set[int]().union(*map(metadata.columns_with_statistics, groups))
+        return metadata.schema_block.names(sorted(positions))
 
     def metadata_keys(self) -> list[str]:
         keys = self.file.metadata.schema.metadata or {}

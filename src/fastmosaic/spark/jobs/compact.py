@@ -180,8 +180,7 @@ def _with_statistics(files: FileSet) -> list[str]:
     for file in files.files:
         metadata = file.metadata
         if metadata.num_row_groups:
-            for statistic in metadata.statistics(0):
-                names.add(metadata.schema_block.name(statistic.position))
+            names.update(metadata.schema_block.names(metadata.columns_with_statistics(0)))
     return sorted(name for name in names if not _is_large_decimal(name, files))
 
 
