@@ -820,7 +820,7 @@ def made(monkeypatch):
 
     monkeypatch.setattr(opening.SchemaBlock, "decode", counted_decode)
     monkeypatch.setattr(pa, "field", counted_field)
-    opening.decode_schema.cache_clear()
+    opening.SCHEMAS.clear()
     return counts
 
 

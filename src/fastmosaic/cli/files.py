@@ -11,8 +11,9 @@ from typing import Any
 
 from ..convert.read import format_by_content, format_of
 from ..dataset.discovery import Found, discover
-from ..dataset.files import File, SchemaCache
+from ..dataset.files import File
 from ..errors import UnsupportedError
+from ..file.opening import SchemaCache
 from ..storage.source import Source, open_source
 from .arguments import CommandParser, Commands, add_command, add_json, add_pager, add_paths
 from .output.aligned import Column

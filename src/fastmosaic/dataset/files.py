@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -13,38 +12,18 @@ import pyarrow as pa
 
 from ..errors import CorruptFileError, MosaicError, UnsupportedError
 from ..file.dictionaries import FileDictionaries, wide_enough
-from ..file.opening import decode_schema, read_end
+from ..file.opening import SchemaCache, read_end
 from ..file.scan import Accepts, Scanner, ScanRequest
 from ..format.distinct_values import distinct, is_subsequence
 from ..format.file_schema import FileSchema
 from ..format.metadata import FileMetaData
 from ..format.paths import Path
-from ..format.schema import SchemaBlock
-from ..format.wire import Compression
 from ..memory import Memory
 from ..query.rows import Rows
 from ..schemas.fit import Fits
 from ..storage.source import Source, open_source
 from ..threads import REMOTE_THREADS, map_in_order
 from .discovery import Found
-
-
-class SchemaCache:
-    """Decoded schema blocks by their bytes: files with the same schema share one."""
-
-    def __init__(self) -> None:
-        self._blocks: dict[tuple[bytes, Compression], SchemaBlock] = {}
-        self._turn = threading.Lock()
-
-    def decode(self, block: bytes, compression: Compression) -> SchemaBlock:
-        key = (block, compression)
-        with self._turn:
-            if key not in self._blocks:
-                self._blocks[key] = decode_schema(block, compression)
-            return self._blocks[key]
-
-    def __reduce__(self) -> tuple[type[SchemaCache], tuple[()]]:
-        return SchemaCache, ()  # the files carry what was decoded
 
 
 @dataclass(frozen=True, slots=True)

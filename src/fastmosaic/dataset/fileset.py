@@ -15,6 +15,7 @@ from typing import Any, Final, Literal, TypeAlias, TypeVar
 import pyarrow as pa
 
 from ..errors import SchemaMismatchError
+from ..file.opening import SchemaCache
 from ..file.scan import MIN_THREADED_BYTES
 from ..format.column_set import ColumnSet
 from ..format.file_schema import FileSchema
@@ -27,7 +28,7 @@ from ..schemas.union import Fixed, Union
 from ..schemas.widen import check_same
 from ..threads import REMOTE_THREADS, map_in_order, num_threads
 from .discovery import discover
-from .files import DatasetDictionaries, File, ReadOptions, SchemaCache, readable
+from .files import DatasetDictionaries, File, ReadOptions, readable
 from .hive import resolve
 from .plan import FilePlan, Window, plan, read_bytes, windows
 

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from ..file.opening import SchemaCache
 from ..format.file_schema import FileSchema
 from ..format.footer import Footer
 from ..format.metadata import FileMetaData
@@ -19,7 +20,7 @@ from ..query.query import Query
 from ..query.rows import Rows
 from ..schemas.fit import Fits
 from .discovery import Found
-from .files import File, ReadOptions, SchemaCache
+from .files import File, ReadOptions
 from .fileset import FileSet
 from .plan import FilePlan, read_bytes, windows
 

@@ -6,9 +6,9 @@ are still possible.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Final, TypeAlias
 
 import pyarrow as pa
@@ -18,7 +18,7 @@ from ..format.annex import Annex, Checksums
 from ..format.footer import Footer
 from ..format.metadata import FileMetaData
 from ..format.schema import SchemaBlock
-from ..format.wire import Compression, decompress, is_suspicious
+from ..format.wire import Compression, crc32c, decompress, is_suspicious
 from ..storage.source import Source
 
 # Usually covers all metadata, so that opening a file takes one read. For remote files a second read
@@ -28,7 +28,7 @@ TAIL_BYTES_REMOTE: Final = 1 << 20
 # Read before a schema block that the tail does not reach; covers most annexes.
 ANNEX_BYTES: Final = 4 << 10
 
-SchemaDecoder: TypeAlias = Callable[[bytes, Compression], SchemaBlock]
+SchemaDecoder: TypeAlias = Callable[[pa.Buffer, Compression], SchemaBlock]
 Step: TypeAlias = tuple[Place, Callable[[], None]]
 
 
@@ -38,25 +38,31 @@ class End:
 
     footer: Footer
     size: int  # of the file
-    tail: pa.Buffer  # the first read
+    tail: pa.Buffer  # what readers of columns can use of it
     held: pa.Buffer  # the tail, and what was missing before it
 
     @classmethod
     def read(cls, source: Source) -> End:
-        start = max(0, source.size - (TAIL_BYTES_LOCAL if source.is_local else TAIL_BYTES_REMOTE))
-        tail = source.read_at(start, source.size - start)
-        footer = Footer.decode(tail, source.size)
+        size = source.size
+        start = max(0, size - (TAIL_BYTES_LOCAL if source.is_local else TAIL_BYTES_REMOTE))
+        tail = source.read_at(start, size - start)
+        footer = Footer.decode(tail, size)
         if max(0, footer.schema_offset - Annex.TRAILER.size) >= start:
-            return cls(footer, source.size, tail, tail)
+            return cls(footer, size, tail, tail)
         first = max(0, footer.schema_offset - ANNEX_BYTES)
+        if source.is_local:
+            # Reading the tail again takes less time than new memory for a copy of it.
+            del tail
+            held = source.read_at(first, size - first)
+            return cls(footer, size, held, held)
         front = source.read_at(first, start - first)
         held = pa.py_buffer(front.to_pybytes() + tail.to_pybytes())
-        return cls(footer, source.size, tail, held)
+        return cls(footer, size, tail, held)
 
     @property
-    def schema(self) -> bytes:
+    def schema(self) -> pa.Buffer:
         """The bytes of the schema block."""
-        return self._between(self.footer.schema_offset, self.footer.index_offset)
+        return self._slice(self.footer.schema_offset, self.footer.index_offset)
 
     @property
     def index(self) -> bytes:
@@ -94,21 +100,70 @@ class End:
 
     def _between(self, start: int, end: int) -> bytes:
         """Return the bytes between two offsets in the file."""
-        return self.held.slice(start - (self.size - self.held.size), end - start).to_pybytes()
+        return self._slice(start, end).to_pybytes()
+
+    def _slice(self, start: int, end: int) -> pa.Buffer:
+        return self.held.slice(start - (self.size - self.held.size), end - start)
 
 
-# The files of a dataset usually share one schema, which is then decoded once. The cache compares
-# whole blocks, so a file cannot get the schema of another one.
-@lru_cache(maxsize=8)
-def decode_schema(block: bytes, compression: Compression) -> SchemaBlock:
+class SchemaCache:
+    """Decoded schema blocks: files with the same schema usually share one.
+
+    Whole blocks are compared, so a file cannot get the schema of another one.
+
+    Parameters
+    ----------
+    decode : callable, optional
+        Decodes a block that is not in the cache; by default with the cache of the process.
+    size : int, optional
+        How many blocks to keep, those that were used last; by default all.
+    """
+
+    def __init__(self, decode: SchemaDecoder | None = None, size: int | None = None) -> None:
+        self._decode = decode or SCHEMAS.decode
+        self._size = size
+        self._blocks: dict[tuple[int, Compression], tuple[pa.Buffer, SchemaBlock]] = {}
+        self._turn = threading.Lock()
+
+    def decode(self, block: pa.Buffer, compression: Compression) -> SchemaBlock:
+        """Return the columns of a schema block, compressed or not."""
+        key = crc32c(block), compression
+        with self._turn:
+            found = self._blocks.pop(key, None)
+            if found is None or not found[0].equals(block):
+                found = _without_surroundings(block), self._decode(block, compression)
+            self._blocks[key] = found
+            if self._size is not None and len(self._blocks) > self._size:
+                del self._blocks[next(iter(self._blocks))]
+        return found[1]
+
+    def clear(self) -> None:
+        self._blocks.clear()
+
+    def __reduce__(self) -> tuple[type[SchemaCache], tuple[()]]:
+        return SchemaCache, ()  # whatever refers to a schema carries it
+
+
+def _without_surroundings(block: pa.Buffer) -> pa.Buffer:
+    """Return a buffer with the same bytes that does not keep many others in memory."""
+    if block.parent is None or block.parent.size <= 2 * block.size:
+        return block
+    return pa.py_buffer(block.to_pybytes())
+
+
+def decode_schema(block: pa.Buffer, compression: Compression) -> SchemaBlock:
     """Decode a schema block, compressed or not."""
-    body = block[4:]
-    if compression == Compression.ZSTD:
-        size = int.from_bytes(block[:4], "big")
-        if is_suspicious(len(body), size):  # names differ from each other: they compress less
-            raise CorruptFileError(f"it declares {size} bytes, compressed to {len(body)}")
-        body = decompress(body, size)
-    return SchemaBlock.decode(body)
+    if compression == Compression.NONE:
+        return SchemaBlock.decode(block.slice(4).to_pybytes())
+    frame = memoryview(block).cast("B")[4:]
+    size = int.from_bytes(block.slice(0, 4), "big")
+    if is_suspicious(len(frame), size):  # names differ from each other: they compress less
+        raise CorruptFileError(f"it declares {size} bytes, compressed to {len(frame)}")
+    return SchemaBlock.decode(decompress(frame, size))
+
+
+# Programs often open the same files again.
+SCHEMAS: Final = SchemaCache(decode_schema, size=8)
 
 
 class Opening:
@@ -116,7 +171,7 @@ class Opening:
 
     def __init__(self, source: Source, decode: SchemaDecoder | None = None) -> None:
         self._source = source
-        self._decode = decode or decode_schema
+        self._decode = decode or SCHEMAS.decode
         self.end: End | None = None
         self.annex: Annex | None = None
         self.has_checksums = False

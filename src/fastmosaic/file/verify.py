@@ -142,7 +142,7 @@ class _Check(Notes):
         footer = end.footer
         is_sure = opening.is_checked or not opening.has_checksums
         if self.metadata.codec == Compression.ZSTD:
-            self.frames.add(end.schema[_SCHEMA_PREFIX:])
+            self.frames.add(memoryview(end.schema).cast("B")[_SCHEMA_PREFIX:])
         with self.noting(part="annex", offset=footer.schema_offset):
             self.attached = self.metadata.attached
         self.checked.append(

@@ -14,7 +14,7 @@ from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memchr, memcmp, memcpy
 
 from fastmosaic.format._wire cimport (
-    ARRAY_BLOCK, DECIMAL128, TIMESTAMP_NS, Reader, is_utf8, left, put_varint, uint16_t, uint64_t,
+    ARRAY_BLOCK, DECIMAL128, TIMESTAMP_NS, Reader, fm_ctz64, fm_swap64, is_utf8, left, put_varint, uint16_t, uint64_t,
     varint, varint64, varint_size,
 )
 
@@ -32,8 +32,10 @@ cdef enum:
 cdef enum TypeId:
     CHAR_TYPE = 8
     VARCHAR_TYPE = 9
+    STRING_TYPE = 10
     BINARY_TYPE = 11
     VARBINARY_TYPE = 12
+    BYTES_TYPE = 13
     DECIMAL_TYPE = 14
     TIME_TYPE = 15
     TIMESTAMP_TYPE = 16
@@ -359,6 +361,7 @@ cdef struct Rules:
     uint8_t[256] rights
     int64_t[256] lengths  # bytes of its text; more than `limit` if undefined
     uint8_t[256][PIECE] texts  # of tokens whose text fits
+    uint64_t[256] heads  # the first bytes of its text as a number, the first one highest
     int64_t longest  # of all lengths
     Py_ssize_t limit
 
@@ -375,6 +378,7 @@ cdef int prepare(Rules *self, const uint8_t[::1] rules, Py_ssize_t limit) except
     for token in range(256):
         self.lengths[token] = 1 if token < self.num_tokens else limit + 1
         self.texts[token][0] = <uint8_t> token
+        self.heads[token] = <uint64_t> token << 56
     if rules is None:
         return 0
     if rules.shape[0] > 2 * MAX_RULES or rules.shape[0] % 2:
@@ -391,6 +395,9 @@ cdef int prepare(Rules *self, const uint8_t[::1] rules, Py_ssize_t limit) except
         self.lengths[token] = min(self.lengths[left] + self.lengths[right], limit + 1)
         self.longest = max(self.longest, self.lengths[token])
         self.texts[token][0] = self.texts[left][0]
+        self.heads[token] = self.heads[left]
+        if self.lengths[left] < 8:
+            self.heads[token] |= self.heads[right] >> (8 * self.lengths[left])
         if self.lengths[token] <= PIECE:
             memcpy(self.texts[token], self.texts[left], self.lengths[left])
             memcpy(
@@ -474,7 +481,11 @@ def walk_columns(
                 skip(&block, size)
                 add_name(&walk, suffix, size, shared, left(&block.reader), starts[i])
                 type_starts[i] = <int32_t> offset_of(&block)
-                kinds[i] = <uint8_t> skip_type(&block, &kind_of[0])
+                if left(&block.reader) >= 2 and has_no_parameters(block.reader.at[0]):
+                    kinds[i] = kind_of[block.reader.at[0]]
+                    block.reader.at += 2
+                else:
+                    kinds[i] = <uint8_t> skip_type(&block, &kind_of[0])
             starts[num_columns] = <int32_t> offset_of(&block)
     finally:
         free(walk.name)
@@ -499,7 +510,7 @@ cdef inline int add_name(
 ) except -1 nogil:
     """Check the next name; `room` bytes may be read after the suffix."""
     cdef Py_ssize_t k, first, length = shared + size
-    cdef uint8_t before, after
+    cdef int order
 
     if length == 0:
         return corrupt("an empty name", 0, start)
@@ -508,13 +519,14 @@ cdef inline int add_name(
             if suffix[k] >= self.rules.num_tokens:
                 return corrupt("a name with a token without a rule", 0, start)
     if self.num_tokens:
-        # Nearly always, the first byte that is not shared tells the order.
-        before = self.rules.texts[self.name[shared]][0] if shared < self.length else 0
-        after = self.rules.texts[suffix[0]][0] if size else 0
-        if shared == self.length or size == 0 or before == after:
-            self.ascending &= is_less(self, self.name + shared, self.length - shared, suffix, size)
-        else:
-            self.ascending &= before < after
+        order = 0
+        if shared < self.length and size:
+            order = order_of(&self.rules, self.name[shared], suffix[0])
+        if order == 0:
+            order = -1 if is_less(
+                self, self.name + shared, self.length - shared, suffix, size
+            ) else 1
+        self.ascending &= order < 0
     if size <= SHORT and room >= SHORT:
         memcpy(self.name + shared, suffix, SHORT)  # a fixed size needs no call
     else:
@@ -527,6 +539,19 @@ cdef inline int add_name(
     self.longest = max(self.longest, length)
     self.num_tokens += length
     return 0
+
+
+cdef inline int order_of(Rules *rules, uint8_t token, uint8_t other) noexcept nogil:
+    """Return -1 or 1 if the first bytes of two tokens tell the order of their texts, else 0."""
+    cdef uint64_t difference = rules.heads[token] ^ rules.heads[other]
+    cdef int place
+
+    if difference == 0:
+        return 0
+    place = fm_ctz64(fm_swap64(difference)) >> 3  # of the first byte that differs
+    if place >= rules.lengths[token] or place >= rules.lengths[other]:
+        return 0
+    return -1 if rules.heads[token] < rules.heads[other] else 1
 
 
 cdef struct Text:
@@ -622,8 +647,13 @@ cdef inline int skip(Body *self, Py_ssize_t size) except -1 nogil:
 cdef inline int64_t take_varint(Body *self) except -1 nogil:
     """Read an unsigned integer of up to 32 bits."""
     cdef Py_ssize_t start = offset_of(self)
-    cdef int64_t value = varint(&self.reader)
+    cdef int64_t value
 
+    if self.reader.at < self.reader.end and self.reader.at[0] < 0x80:
+        value = self.reader.at[0]
+        self.reader.at += 1
+        return value
+    value = varint(&self.reader)
     if value < 0:
         return corrupt("a varint that is cut off or exceeds 32 bits", 0, start)
     return value
@@ -637,6 +667,11 @@ cdef int skip_text(Body *self) except -1 nogil:
     if not is_utf8(text, size):
         return corrupt("text that is not UTF-8", 0, text - self.start)
     return 0
+
+
+cdef inline bint has_no_parameters(uint8_t type_id) noexcept nogil:
+    """Return whether the descriptor of a type consists of its id and whether it is nullable."""
+    return type_id < CHAR_TYPE or type_id == STRING_TYPE or type_id == BYTES_TYPE
 
 
 cdef int skip_type(Body *self, const uint8_t *kind_of) except -1 nogil:
@@ -850,45 +885,77 @@ cdef void put_token(Expander *self, uint8_t token, uint8_t *out) noexcept nogil:
         put_token(self, self.rules.rights[token], out + self.rules.lengths[self.rules.lefts[token]])
 
 
-def decode_order(const uint8_t[::1] body not None, Py_ssize_t position, Py_ssize_t num_columns):
-    """Return the sorted position of each column, in user order, and the number of bytes after them.
+def check_order(const uint8_t[::1] body not None, Py_ssize_t position, Py_ssize_t num_columns):
+    """Check the order of the columns; return the number of bytes after it.
 
     If the body ends at `position`, there is no order: the user order is the sorted order.
     """
-    cdef Py_ssize_t i, start
-    cdef uint64_t value = 0, delta = 0
     cdef uint8_t *seen
+    cdef Py_ssize_t end
+
+    check_place(body, position, num_columns)
+    if position == body.shape[0]:
+        return 0
+    seen = <uint8_t *> calloc(num_columns + 1, 1)
+    if not seen:
+        raise MemoryError
+    try:
+        end = walk_order(body, position, num_columns, seen, NULL)
+    finally:
+        free(seen)
+    return body.shape[0] - end
+
+
+def decode_order(const uint8_t[::1] body not None, Py_ssize_t position, Py_ssize_t num_columns):
+    """Return the sorted position of each column, in user order; `check_order` has checked it."""
+    cdef Py_ssize_t i
     cdef int32_t *order
-    cdef Body block
     cdef bytes order_data
 
-    if not 0 <= position <= body.shape[0] or not 0 <= num_columns <= body.shape[0]:
-        raise ValueError(f"no order of {num_columns} at {position} of {body.shape[0]} bytes")
+    check_place(body, position, num_columns)
     order_data = PyBytes_FromStringAndSize(NULL, num_columns * sizeof(int32_t))
     order = <int32_t *> PyBytes_AsString(order_data)
     if position == body.shape[0]:
         for i in range(num_columns):
             order[i] = <int32_t> i
-        return as_integers(order_data), 0
+    else:
+        walk_order(body, position, num_columns, NULL, order)
+    return as_integers(order_data)
 
-    block = body_at(body, position)
-    seen = <uint8_t *> calloc(num_columns + 1, 1)
-    if not seen:
-        raise MemoryError
-    try:
-        with nogil:
-            for i in range(num_columns):
-                start = offset_of(&block)
-                if not varint64(&block.reader, &delta):
-                    corrupt("a varint that is cut off or exceeds 64 bits", 0, start)
-                value += (delta >> 1) ^ -(delta & 1)
-                if value >= <uint64_t> num_columns or seen[value]:
-                    corrupt("a column order that is not a permutation", 0, start)
+
+cdef int check_place(
+    const uint8_t[::1] body, Py_ssize_t position, Py_ssize_t num_columns
+) except -1:
+    if not 0 <= position <= body.shape[0] or not 0 <= num_columns <= body.shape[0]:
+        raise ValueError(f"no order of {num_columns} at {position} of {body.shape[0]} bytes")
+    return 0
+
+
+cdef Py_ssize_t walk_order(
+    const uint8_t[::1] body,
+    Py_ssize_t position,
+    Py_ssize_t num_columns,
+    uint8_t *seen,
+    int32_t *order,
+) except -1:
+    """Move past the order and return the offset of its end. `seen` and `order` may be NULL."""
+    cdef Py_ssize_t i, start
+    cdef uint64_t value = 0, delta = 0
+    cdef Body block = body_at(body, position)
+
+    with nogil:
+        for i in range(num_columns):
+            start = offset_of(&block)
+            if not varint64(&block.reader, &delta):
+                corrupt("a varint that is cut off or exceeds 64 bits", 0, start)
+            value += (delta >> 1) ^ -(delta & 1)
+            if value >= <uint64_t> num_columns or (seen != NULL and seen[value]):
+                corrupt("a column order that is not a permutation", 0, start)
+            if seen != NULL:
                 seen[value] = True
+            if order != NULL:
                 order[i] = <int32_t> value
-    finally:
-        free(seen)
-    return as_integers(order_data), body.shape[0] - offset_of(&block)
+    return offset_of(&block)
 
 
 # Looking up

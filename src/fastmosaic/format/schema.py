@@ -31,19 +31,18 @@ class SchemaBlock:
         "_arrow",
         "_body",
         "_names",
+        "_order",
         "_starts",
         "_type_starts",
         "kinds",
         "num_buckets",
         "num_columns",
-        "order",
         "surplus",
     )
 
     num_columns: int
     num_buckets: int
     kinds: bytes  # the Kind of each column
-    order: memoryview[int]  # the sorted position of each column, in user order
     surplus: int  # bytes after the block, which nothing refers to
 
     def __init__(self, body: bytes) -> None:
@@ -66,15 +65,14 @@ class SchemaBlock:
             self._starts, self._type_starts, self.kinds, longest, ascending = _schema.walk_columns(
                 body, cursor.pos, self.num_columns, KIND_OF_TYPE, rules, MAX_NAMES_BYTES
             )
-            self.order, self.surplus = _schema.decode_order(
-                body, self._starts[-1], self.num_columns
-            )
+            self.surplus = _schema.check_order(body, self._starts[-1], self.num_columns)
         except NotImplementedError as error:
             raise UnsupportedError(f"schema block: {error}") from error
         except ValueError as error:
             raise CorruptFileError(f"schema block: {error}") from error
         self._names = StoredNames(body, self._starts, rules, longest, ascending)
         self._body = body
+        self._order: memoryview[int] | None = None
         self._arrow: pa.Schema | None = None
 
     def __reduce__(self) -> tuple[Callable[[bytes], SchemaBlock], tuple[bytes]]:
@@ -110,6 +108,13 @@ class SchemaBlock:
     @classmethod
     def decode(cls, body: bytes) -> SchemaBlock:
         return cls(body)
+
+    @property
+    def order(self) -> memoryview[int]:
+        """The sorted position of each column, in user order."""
+        if self._order is None:
+            self._order = _schema.decode_order(self._body, self._starts[-1], self.num_columns)
+        return self._order
 
     def find(self, name: str) -> int:
         """Return the position of the column called `name`, or -1."""

@@ -36,7 +36,7 @@ REMOTE_MAX_BYTES: Final = 32 << 20
 LOCAL_PARALLEL_BYTES: Final = 4 << 20
 
 # Up to this size, memory for a read comes from the C library, which has it at hand.
-SMALL_READ_BYTES: Final = 64 << 10
+SMALL_READ_BYTES: Final = 256 << 10
 
 EMPTY: Final = pa.py_buffer(b"")
 
