@@ -53,9 +53,10 @@ def block(coded):
 def expand(coded, rules=None, limit=MAX_NAMES_BYTES):
     """Check and decode columns with these (shared, suffix) names."""
     body = block(coded)
-    starts, type_starts, kinds, longest, in_order = _schema.walk_columns(
+    starts, kinds, longest, in_order = _schema.walk_columns(
         body, 0, len(coded), KIND_OF_TYPE, rules, limit
     )
+    type_starts = _schema.type_starts(body, starts[:-1])
     assert [body[at:end] for at, end in zip(type_starts, starts[1:], strict=True)] == [
         b"\0\0"
     ] * len(coded)
@@ -68,7 +69,7 @@ def expand(coded, rules=None, limit=MAX_NAMES_BYTES):
 def stored(coded, rules=None):
     """These (shared, suffix) names, still encoded."""
     body = block(coded)
-    starts, _, _, longest, ascending = _schema.walk_columns(
+    starts, _, longest, ascending = _schema.walk_columns(
         body, 0, len(coded), KIND_OF_TYPE, rules, MAX_NAMES_BYTES
     )
     return StoredNames(body, starts, rules, longest, ascending)

@@ -18,7 +18,7 @@ from ..format.annex import Annex, Checksums
 from ..format.footer import Footer
 from ..format.metadata import FileMetaData
 from ..format.schema import SchemaBlock
-from ..format.wire import Compression, crc32c, decompress, is_suspicious
+from ..format.wire import Compression, decompress, is_suspicious
 from ..storage.source import Source
 
 # Usually covers all metadata, so that opening a file takes one read. For remote files a second read
@@ -27,6 +27,8 @@ TAIL_BYTES_LOCAL: Final = 64 << 10
 TAIL_BYTES_REMOTE: Final = 1 << 20
 # Read before a schema block that the tail does not reach; covers most annexes.
 ANNEX_BYTES: Final = 4 << 10
+
+_KEY_BYTES: Final = 64  # at the end of a schema block
 
 SchemaDecoder: TypeAlias = Callable[[pa.Buffer, Compression], SchemaBlock]
 Step: TypeAlias = tuple[Place, Callable[[], None]]
@@ -50,13 +52,8 @@ class End:
         if max(0, footer.schema_offset - Annex.TRAILER.size) >= start:
             return cls(footer, size, tail, tail)
         first = max(0, footer.schema_offset - ANNEX_BYTES)
-        if source.is_local:
-            # Reading the tail again takes less time than new memory for a copy of it.
-            del tail
-            held = source.read_at(first, size - first)
-            return cls(footer, size, held, held)
         front = source.read_at(first, start - first)
-        held = pa.py_buffer(front.to_pybytes() + tail.to_pybytes())
+        held = pa.py_buffer(b"".join((front, tail)))
         return cls(footer, size, tail, held)
 
     @property
@@ -122,12 +119,13 @@ class SchemaCache:
     def __init__(self, decode: SchemaDecoder | None = None, size: int | None = None) -> None:
         self._decode = decode or SCHEMAS.decode
         self._size = size
-        self._blocks: dict[tuple[int, Compression], tuple[pa.Buffer, SchemaBlock]] = {}
+        self._blocks: dict[tuple[bytes, Compression], tuple[pa.Buffer, SchemaBlock]] = {}
         self._turn = threading.Lock()
 
     def decode(self, block: pa.Buffer, compression: Compression) -> SchemaBlock:
         """Return the columns of a schema block, compressed or not."""
-        key = crc32c(block), compression
+        # The end of a frame is its checksum. Blocks that differ only before it share one place.
+        key = block.slice(max(0, block.size - _KEY_BYTES)).to_pybytes(), compression
         with self._turn:
             found = self._blocks.pop(key, None)
             if found is None or not found[0].equals(block):

@@ -427,16 +427,14 @@ def walk_columns(
 ):
     """Find and check the columns of a schema block.
 
-    Return (starts, type starts, kinds, longest name, whether the names strictly ascend). Column `i`
-    is `body[starts[i]:starts[i + 1]]`, and its type descriptor begins at `type_starts[i]`.
-    `kind_of` maps type ids to kinds. Names are checked, but stay encoded with `rules`, the
+    Return (starts, kinds, longest name, whether the names strictly ascend). Column `i` is
+    `body[starts[i]:starts[i + 1]]`. `kind_of` maps type ids to kinds. Names are checked, but stay encoded with `rules`, the
     byte-pair rules, or None. The longest one is measured in its encoded form. All names may have up
     to `limit` bytes of text: with rules that double each other's length, a few bytes could expand
     to gigabytes.
     """
-    cdef bytes starts_data, type_starts_data, kinds_data
+    cdef bytes starts_data, kinds_data
     cdef int32_t *starts
-    cdef int32_t *type_starts
     cdef uint8_t *kinds
     cdef Body block
     cdef Walk walk
@@ -454,10 +452,8 @@ def walk_columns(
             f"after offset {position}"
         )
     starts_data = PyBytes_FromStringAndSize(NULL, (num_columns + 1) * sizeof(int32_t))
-    type_starts_data = PyBytes_FromStringAndSize(NULL, num_columns * sizeof(int32_t))
     kinds_data = PyBytes_FromStringAndSize(NULL, num_columns)
     starts = <int32_t *> PyBytes_AsString(starts_data)
-    type_starts = <int32_t *> PyBytes_AsString(type_starts_data)
     kinds = <uint8_t *> PyBytes_AsString(kinds_data)
 
     prepare(&walk.rules, rules, limit)
@@ -480,7 +476,6 @@ def walk_columns(
                 suffix = block.reader.at
                 skip(&block, size)
                 add_name(&walk, suffix, size, shared, left(&block.reader), starts[i])
-                type_starts[i] = <int32_t> offset_of(&block)
                 if left(&block.reader) >= 2 and has_no_parameters(block.reader.at[0]):
                     kinds[i] = kind_of[block.reader.at[0]]
                     block.reader.at += 2
@@ -494,10 +489,26 @@ def walk_columns(
         _, _, walk.ascending = expand_names(
             body, as_integers(starts_data), walk.longest, rules, limit
         )
-    return (
-        as_integers(starts_data), as_integers(type_starts_data), kinds_data, walk.longest,
-        walk.ascending,
-    )
+    return as_integers(starts_data), kinds_data, walk.longest, walk.ascending
+
+
+def type_starts(const uint8_t[::1] body not None, const int32_t[::1] starts not None):
+    """Return where the type descriptors of columns begin, given where the columns begin."""
+    cdef Py_ssize_t i, count = starts.shape[0]
+    cdef bytes found = PyBytes_FromStringAndSize(NULL, count * sizeof(int32_t))
+    cdef int32_t *out = <int32_t *> PyBytes_AsString(found)
+    cdef Body block = body_at(body, 0)
+
+    for i in range(count):
+        if not 0 <= starts[i] < body.shape[0]:
+            raise ValueError(f"no column at {starts[i]} of {body.shape[0]} bytes")
+    with nogil:
+        for i in range(count):
+            block.reader.at = block.start + starts[i]
+            take_varint(&block)
+            skip(&block, take_varint(&block))
+            out[i] = <int32_t> offset_of(&block)
+    return as_integers(found)
 
 
 cdef inline int add_name(

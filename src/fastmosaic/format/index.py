@@ -201,7 +201,13 @@ class RowGroupIndex:
         try:
             return PythonStatistics(
                 *_index.python_statistics(
-                    self._data, start, num_rows, self._kinds, *schema.descriptors, wanted
+                    self._data,
+                    start,
+                    num_rows,
+                    self._kinds,
+                    schema.encode(),
+                    schema.type_starts,
+                    wanted,
                 )
             )
         except UnicodeDecodeError as error:

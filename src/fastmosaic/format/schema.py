@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
+from typing import Final
 
 import pyarrow as pa
 
@@ -13,6 +14,8 @@ from . import _schema
 from .names import MAX_NAMES_BYTES, MAX_RULES, NameEncoding, StoredNames, encode_columns
 from .types import KIND_OF_TYPE, ColumnType
 from .wire import Cursor, put_varint
+
+_FEW: Final = 16  # columns, for which it does not pay to prepare all
 
 
 class SchemaBlock:
@@ -62,7 +65,7 @@ class SchemaBlock:
             rules = bytes(cursor.take(2 * num_rules))
 
         try:
-            self._starts, self._type_starts, self.kinds, longest, ascending = _schema.walk_columns(
+            self._starts, self.kinds, longest, ascending = _schema.walk_columns(
                 body, cursor.pos, self.num_columns, KIND_OF_TYPE, rules, MAX_NAMES_BYTES
             )
             self.surplus = _schema.check_order(body, self._starts[-1], self.num_columns)
@@ -72,6 +75,7 @@ class SchemaBlock:
             raise CorruptFileError(f"schema block: {error}") from error
         self._names = StoredNames(body, self._starts, rules, longest, ascending)
         self._body = body
+        self._type_starts: memoryview[int] | None = None
         self._order: memoryview[int] | None = None
         self._arrow: pa.Schema | None = None
 
@@ -124,14 +128,16 @@ class SchemaBlock:
         return self._names[position]
 
     @property
-    def descriptors(self) -> tuple[bytes, memoryview[int]]:
-        """The body of the block, and where in it the type descriptor of each column begins."""
-        return self._body, self._type_starts
+    def type_starts(self) -> memoryview[int]:
+        """Where in the body of the block the type descriptor of each column begins."""
+        if self._type_starts is None:
+            self._type_starts = _schema.type_starts(self._body, self._starts[:-1])
+        return self._type_starts
 
     def column_type(self, position: int) -> ColumnType:
-        return ColumnType.decode(
-            self._body[self._type_starts[position] : self._starts[position + 1]]
-        )
+        starts = self._starts[position : position + 2]
+        (start,) = _schema.type_starts(self._body, starts[:1])
+        return ColumnType.decode(self._body[start : starts[1]])
 
     @property
     def type_ids(self) -> bytes:
@@ -143,9 +149,12 @@ class SchemaBlock:
         column_type = self.column_type(position)
         return pa.field(self.name(position), column_type.arrow, column_type.nullable)
 
-    def fields(self, positions: Iterable[int]) -> list[pa.Field]:
+    def fields(self, positions: Sequence[int]) -> list[pa.Field]:
         """Return the fields at `positions`, faster than calling `field` for each."""
-        body, starts, type_starts, names = self._body, self._starts, self._type_starts, self._names
+        if len(positions) < _FEW:
+            return [self.field(position) for position in positions]
+        body, starts, type_starts = self._body, self._starts, self.type_starts
+        names = self._names.packed
         types: dict[bytes, ColumnType] = {}
         fields = []
         for position in positions:
