@@ -1,3 +1,5 @@
+from collections.abc import Callable
+from datetime import tzinfo
 from typing import Any
 
 def walk_index(
@@ -14,4 +16,5 @@ def python_statistics(
     body: bytes,
     type_starts: memoryview[int],
     wanted: Any,
+    zone_of: Callable[[bytes], tzinfo | None],
 ) -> tuple[list[int], list[int], list[Any], list[Any], list[int]]: ...

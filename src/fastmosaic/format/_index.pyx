@@ -5,7 +5,7 @@ The bytes are not trusted: every entry is checked against the remaining bytes an
 data. Errors are `ValueError`.
 """
 
-from datetime import date, datetime, time, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 
 from cpython.bytes cimport PyBytes_FromStringAndSize
@@ -246,13 +246,15 @@ cdef int _walk_statistics(Table* out, const uint8_t[::1] data, int64_t start, in
 
 def python_statistics(const uint8_t[::1] data not None, int64_t start, int64_t rows,
                       const uint8_t[::1] kinds not None, const uint8_t[::1] body not None,
-                      const int32_t[::1] type_starts not None, const uint8_t[::1] wanted not None):
+                      const int32_t[::1] type_starts not None, const uint8_t[::1] wanted not None,
+                      zone_of):
     """Return the statistics of one row group as lists: columns, null counts, minima and maxima.
 
     `type_starts` says where in `body` the type descriptor of each column begins. `wanted` says for
     each column whether to skip its statistics (0), to make Python values (1), or to return the
     stored bytes (2). The fifth list contains the rows with bytes: those, and of columns decoded to
-    Python the values that this function does not make. Without bounds, both are None.
+    Python the values that this function does not make. Without bounds, both are None. `zone_of`
+    returns the time zone with a name, in bytes, or None.
     """
     cdef Table out
     cdef Reader reader
@@ -261,7 +263,7 @@ def python_statistics(const uint8_t[::1] data not None, int64_t start, int64_t r
     cdef const uint8_t* base = &data[0] if data.shape[0] else NULL
     cdef int64_t i, column
     cdef list columns = [], nulls = [], lows = [], highs = [], rest = []
-    cdef object low, high
+    cdef object low, high, zone
     memset(&out, 0, sizeof(Table))
     if type_starts.shape[0] != kinds.shape[0]:
         raise ValueError(f"{type_starts.shape[0]} types of {kinds.shape[0]} columns")
@@ -277,8 +279,11 @@ def python_statistics(const uint8_t[::1] data not None, int64_t start, int64_t r
                 low = high = _UNKNOWN
                 if wanted[column] == DECODE:
                     form = form_of(kinds[column], body, type_starts[column])
-                    low = python_value(&form, base + row[2], base + row[3])
-                    high = python_value(&form, base + row[3], base + row[4])
+                    zone = None
+                    if form.zone_size:
+                        zone = zone_of((<const char*>form.zone)[:form.zone_size])
+                    low = python_value(&form, base + row[2], base + row[3], zone)
+                    high = python_value(&form, base + row[3], base + row[4], zone)
                 if low is _UNKNOWN or high is _UNKNOWN:
                     low = PyBytes_FromStringAndSize(<const char*>base + row[2], row[3] - row[2])
                     high = PyBytes_FromStringAndSize(<const char*>base + row[3], row[4] - row[3])
@@ -297,28 +302,34 @@ cdef struct Form:
     int kind
     int type_id
     int parameter  # scale of a decimal, or units of a timestamp in a second
+    const uint8_t* zone  # name of the time zone of a timestamp, if it has one
+    int64_t zone_size
 
 
 cdef Form form_of(int kind, const uint8_t[::1] body, int64_t start) except *:
     """Return what distinguishes types whose values are stored alike."""
-    cdef Form form = Form(kind, 0, 0)
+    cdef Form form = Form(kind, 0, 0, NULL, 0)
     cdef Reader reader
     cdef int64_t number
     if not 0 <= start <= body.shape[0] - 2:
         raise ValueError(f"no type at {start} of {body.shape[0]} bytes")
     form.type_id = body[start]
-    if kind == DECIMAL64 or (kind == INT64 and form.type_id == TIMESTAMP_TYPE):
-        reader.at = &body[0] + start + 2
-        reader.end = &body[0] + body.shape[0]
-        number = varint(&reader)
-        if kind == DECIMAL64:
-            form.parameter = <int8_t>(varint(&reader) & 0xFF)
-        else:
-            form.parameter = 1000 if number <= 3 else 1000000
+    reader.at = &body[0] + start + 2
+    reader.end = &body[0] + body.shape[0]
+    if kind == DECIMAL64:
+        varint(&reader)
+        form.parameter = <int8_t>(varint(&reader) & 0xFF)
+    elif kind == INT64 and form.type_id in (TIMESTAMP_TYPE, TIMESTAMP_LTZ_TYPE):
+        form.parameter = 1000 if varint(&reader) <= 3 else 1000000
+        if form.type_id == TIMESTAMP_LTZ_TYPE:
+            number = varint(&reader)
+            if 0 < number <= left(&reader):
+                form.zone = reader.at
+                form.zone_size = number
     return form
 
 
-cdef object python_value(Form* form, const uint8_t* at, const uint8_t* end):
+cdef object python_value(Form* form, const uint8_t* at, const uint8_t* end, zone):
     """Return a value, or _UNKNOWN if it is of another type or beyond what Python represents."""
     cdef Reader reader
     cdef int64_t number, size
@@ -356,8 +367,8 @@ cdef object python_value(Form* form, const uint8_t* at, const uint8_t* end):
         if form.type_id == DOUBLE_TYPE:
             memcpy(&real, &bits, 8)
             return real
-        if form.type_id == TIMESTAMP_TYPE:
-            return datetime_of(<int64_t>bits, form.parameter)
+        if form.type_id == TIMESTAMP_TYPE or zone is not None:
+            return datetime_of(<int64_t>bits, form.parameter, zone)
         if form.type_id == TIMESTAMP_LTZ_TYPE:
             return _UNKNOWN
         return <int64_t>bits
@@ -374,6 +385,7 @@ cdef enum:
 
 cdef object _FROM_ORDINAL = date.fromordinal
 cdef object _EPOCH = datetime(1970, 1, 1)
+cdef object _EPOCH_UTC = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 cdef object date_of(int64_t days):
@@ -389,12 +401,15 @@ cdef object time_of(int64_t millis):
     )
 
 
-cdef object datetime_of(int64_t units, int64_t in_second):
+cdef object datetime_of(int64_t units, int64_t in_second, zone):
     """Return the moment this many units after 1970-01-01; `in_second` units are a second."""
     cdef int64_t in_day = 86400 * in_second, days = units // in_day, rest = units % in_day
+    cdef object since
     if rest < 0:  # C divides towards 0
         rest += in_day
         days -= 1
-    if not 1 <= days + DAY_1970 <= LAST_DAY:
+    # In another zone, it may be the day before or after.
+    if not 1 < days + DAY_1970 < LAST_DAY:
         return _UNKNOWN
-    return _EPOCH + timedelta(days, rest // in_second, rest % in_second * (1000000 // in_second))
+    since = timedelta(days, rest // in_second, rest % in_second * (1000000 // in_second))
+    return _EPOCH + since if zone is None else (_EPOCH_UTC + since).astimezone(zone)

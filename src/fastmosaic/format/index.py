@@ -13,7 +13,11 @@ For each row group, the index contains
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from datetime import tzinfo
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
+
+import pyarrow as pa
 
 from ..errors import CorruptFileError
 from . import _index
@@ -208,6 +212,7 @@ class RowGroupIndex:
                     schema.encode(),
                     schema.type_starts,
                     wanted,
+                    _zone_of,
                 )
             )
         except UnicodeDecodeError as error:
@@ -219,3 +224,13 @@ class RowGroupIndex:
         for position in positions:
             flags[position] = True
         return flags
+
+
+@lru_cache(maxsize=256)
+def _zone_of(name: bytes) -> tzinfo | None:
+    """Return the time zone that Arrow uses for a name, or None."""
+    try:
+        zone: tzinfo = pa.lib.string_to_tzinfo(name.decode())
+    except (ValueError, KeyError):  # also of zoneinfo
+        return None
+    return zone

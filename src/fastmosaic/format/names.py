@@ -126,10 +126,12 @@ class StoredNames:
 
     def find(self, name: str) -> int:
         """Return the position of `name`, or -1."""
+        if self._names is not None:
+            return self._names.find(name)
         position = self._found.get(name)
         if position is not None:
             return position
-        if self._names is not None or len(self._found) >= _MAX_SEARCHES:
+        if len(self._found) == _MAX_SEARCHES:
             return self.packed.find(name)
         position = _schema.find_encoded(self._body, self._starts, self._rules, _encoded(name))
         self._found[name] = position
