@@ -56,7 +56,20 @@ class BucketMetaData:
 
 @dataclass(frozen=True, slots=True)
 class RowGroupMetaData:
-    """Number of rows, buckets and statistics of one row group."""
+    """Number of rows, buckets and statistics of one row group.
+
+    `statistics` maps names of columns to their statistics. The statistics of one column are decoded
+    alone; iterating decodes those of all columns, once.
+
+    >>> import pyarrow as pa, fastmosaic as fm
+    >>> sink = pa.BufferOutputStream()
+    >>> fm.write_table(pa.table({"id": [1, 2], "at": [5, 4]}), sink, write_statistics=True)
+    >>> statistics = fm.read_metadata(sink.getvalue()).row_group(0).statistics
+    >>> statistics["id"].max
+    2
+    >>> {name: (one.min, one.max) for name, one in statistics.items()}
+    {'at': (4, 5), 'id': (1, 2)}
+    """
 
     num_rows: int
     num_columns: int
