@@ -40,7 +40,7 @@ class End:
 
     footer: Footer
     size: int  # of the file
-    tail: pa.Buffer  # what readers of columns can use of it
+    tail: pa.Buffer  # the first read
     held: pa.Buffer  # the tail, and what was missing before it
 
     @classmethod

@@ -7,7 +7,6 @@ number of bytes that follow, and these bytes. Byte-pair encoding comes before th
 
 from __future__ import annotations
 
-import string
 from array import array
 from collections.abc import Collection, Iterable
 from enum import IntEnum
@@ -26,7 +25,7 @@ MAX_NAMES_BYTES: Final = 128 << 20
 _MAX_SEARCHES: Final = 16
 
 _MAX_SIMILAR: Final = 50
-_ASCII_LOWER: Final = {ord(char): char.lower() for char in string.ascii_uppercase}
+_ASCII_LOWER: Final = {code: chr(code).lower() for code in range(ord("A"), ord("Z") + 1)}
 
 
 class NameEncoding(IntEnum):
