@@ -205,7 +205,9 @@ def test_the_floor_reads_only_what_is_needed(
     pread = os.pread
     monkeypatch.setattr(os, "pread", lambda *args: read.append(args[1:]) or pread(*args))
 
-    floor.columns_floor(path, bucket.columns[3:4])()
+    work = floor.columns_floor(path, bucket.columns[3:4])
+    read.clear()  # finding out where the blocks are
+    work()
     assert read[-1] == (floor.TAIL_BYTES, size - floor.TAIL_BYTES)
     if threshold == 1:
         assert read[0] == (4 * 20, bucket.offset)
@@ -213,8 +215,9 @@ def test_the_floor_reads_only_what_is_needed(
     else:
         assert read[:-1] == [(bucket.compressed_size, bucket.offset)]
 
+    work = floor.whole_floor(path)
     read.clear()
-    floor.whole_floor(path)()
+    work()
     assert read == [(size, 0)]
 
 

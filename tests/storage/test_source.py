@@ -96,6 +96,7 @@ def test_long_reads_of_a_path(tmp_path):
 
 
 def test_a_path_is_closed_when_nobody_uses_it(path):
+    gc.collect()  # files of other tests
     before = os.listdir("/proc/self/fd")
     source = open_source(path)
     assert len(os.listdir("/proc/self/fd")) == len(before) + 1

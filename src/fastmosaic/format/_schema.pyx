@@ -484,11 +484,12 @@ def walk_columns(
             starts[num_columns] = <int32_t> offset_of(&block)
     finally:
         free(walk.name)
-    if walk.num_tokens > limit // walk.rules.longest or walk.to_compare < 0:
-        # They may be too long, or are too long to be compared token by token.
+    if walk.to_compare < 0:  # too long to be compared token by token
         _, _, walk.ascending = expand_names(
             body, as_integers(starts_data), walk.longest, rules, limit
         )
+    elif walk.num_tokens > limit // walk.rules.longest:  # they may be too long
+        expand_names(body, as_integers(starts_data), walk.longest, rules, limit, measure=True)
     return as_integers(starts_data), kinds_data, walk.longest, walk.ascending
 
 
@@ -756,11 +757,14 @@ def expand_names(
     Py_ssize_t longest,
     const uint8_t[::1] rules,
     Py_ssize_t limit,
+    *,
+    bint measure=False,
 ):
     """Decode the names of the columns; return them packed, and whether they strictly ascend.
 
     `rules` are the byte-pair rules, or None. The names may have up to `limit` bytes in total: with
-    rules that double each other's length, a few bytes could expand to gigabytes.
+    rules that double each other's length, a few bytes could expand to gigabytes. With `measure`,
+    only check that, and return None.
     """
     cdef Py_ssize_t i, count = starts.shape[0] - 1
     cdef bytes names, offsets_data
@@ -783,6 +787,8 @@ def expand_names(
         expander.names = NULL
         with nogil:
             expand_columns(&expander, body, starts)
+        if measure:
+            return None
         names = PyBytes_FromStringAndSize(NULL, expander.offsets[count])
         expander.names = <uint8_t *> PyBytes_AsString(names)
         with nogil:

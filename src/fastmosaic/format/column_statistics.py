@@ -13,7 +13,15 @@ if TYPE_CHECKING:
 
 
 class ColumnStatistics(NamedTuple):
-    """Statistics of one column in one row group, as Python values."""
+    """Statistics of one column in one row group, as Python values.
+
+    >>> import pyarrow as pa, fastmosaic as fm
+    >>> sink = pa.BufferOutputStream()
+    >>> fm.write_table(pa.table({"id": [3, None, 2]}), sink, write_statistics=["id"])
+    >>> null_count, low, high = fm.read_metadata(sink.getvalue()).row_group(0).statistics["id"]
+    >>> null_count, low, high
+    (1, 2, 3)
+    """
 
     null_count: int
     min: Any = None
