@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := pyproject.toml $(wildcard src/fastmosaic/format/*.pyx src/fastmosaic/format/*.pxd vendor/zstd/*.c)
 
-.PHONY: demo test test-all test-lowest test-pythons wheel docs lint format bench bench-files bench-datasets bench-spark bench-size fuzz clean
+.PHONY: demo test test-all test-lowest test-pythons wheel docs lint format bench bench-files bench-kinds bench-datasets bench-threads bench-spark bench-size bench-render fuzz clean
 
 # Made anew whenever a kernel or a dependency changes.
 $(VENV)/ready: $(SOURCES)
@@ -34,13 +34,17 @@ format: $(VENV)/ready
 docs: $(VENV)/ready
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
 
-# Writes docs/benchmarks.md, docs/datasets.md and docs/spark-benchmarks.md; takes three quarters of an
-# hour. `make bench ARGS=--quick` takes five minutes and writes nothing.
-bench: bench-files bench-datasets bench-spark
+# Writes bench/results/*.json and the pages of docs that are made from them; takes more than an hour.
+# `make bench ARGS=--quick` takes six minutes and writes nothing.
+bench: bench-files bench-kinds bench-datasets bench-threads bench-spark
+
+# Makes these pages again, without measuring.
+bench-render: $(VENV)/ready
+	$(BIN)/python -m bench.render
 
 # `make bench-size` is run by hand: it writes docs/size.md, and takes about ten minutes and 10 GB of disk.
 
-bench-files bench-datasets bench-spark bench-size: $(VENV)/ready
+bench-files bench-kinds bench-datasets bench-threads bench-spark bench-size: $(VENV)/ready
 	$(BIN)/pip install --quiet --group bench
 	$(BIN)/python -m $(patsubst bench.files,bench,$(subst -,.,$@)) $(ARGS)
 

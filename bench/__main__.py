@@ -1,4 +1,4 @@
-"""`python -m bench`: measure, print, and write docs/benchmarks.md."""
+"""`python -m bench`: measure files, print, and write bench/results/files.json and its page."""
 
 from __future__ import annotations
 
@@ -13,14 +13,16 @@ from pathlib import Path
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the benchmarks; the exit status is 1 if someone returned wrong values."""
     # Here, because each worker process imports this module first.
-    from . import document, measure, plan, report
-    from .contenders import CONTENDERS
+    from . import measure, plan, render, report
+    from .contenders import CONTENDERS, ParquetPlain
+    from .results import OURS, TIME
 
-    names = {contender.name.lower(): contender for contender in CONTENDERS}
+    # Without a dictionary, Parquet files of these tables are larger.
+    contenders = [one for one in CONTENDERS if not isinstance(one, ParquetPlain)]
+    names = {contender.name.lower(): contender for contender in contenders}
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="less of it, within two minutes")
+    render.add_arguments(parser, quick="less of it, within two minutes")
     parser.add_argument("--only", metavar="NAME,...", help=f"some of: {', '.join(names)}")
-    parser.add_argument("--out", type=Path, metavar="DIR", help="where to write, instead of docs")
     args = parser.parse_args(argv)
     only = [name.strip().lower() for name in args.only.split(",")] if args.only else list(names)
     if unknown := set(only) - set(names):
@@ -36,13 +38,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         chosen = plan.QUICK if args.quick else plan.FULL
         results = measure.run(chosen, contenders, Path(folder), log)
     log("import")
-    results.import_seconds = measure.import_seconds(runs=10)
+    results.add(plan.IMPORT, TIME, OURS, measure.import_seconds(runs=10))
     log("done")
     print(report.text(results))
-    out = args.out or (None if args.quick else Path(__file__).parents[1] / "docs")
-    if out:
-        out.mkdir(parents=True, exist_ok=True)
-        print(f"Written: {document.write(results, out)}")
+    render.publish(results, args.out, complete=not args.quick and not args.only)
     return 1 if results.wrong else 0
 
 

@@ -6,7 +6,6 @@ way that its users have. Optional packages are imported on use.
 
 from __future__ import annotations
 
-import importlib.metadata
 import os
 from collections.abc import Callable, Sequence
 from typing import ClassVar
@@ -19,8 +18,7 @@ from pyarrow import feather, orc
 
 import fastmosaic as fm
 
-OURS = "fastmosaic"
-REFERENCE = "paimon-mosaic"
+from .results import OURS, REFERENCE
 
 
 class Contender:
@@ -31,10 +29,6 @@ class Contender:
     writes: ClassVar[str]  # how, in words
     reads: ClassVar[str]
     filters: ClassVar[str] = "reads all rows, Arrow filters them"
-
-    @property
-    def version(self) -> str:
-        return importlib.metadata.version(self.package)
 
     def write(self, table: pa.Table, path: str, index: str = "", group_rows: int = 0) -> None:
         """Write a file: if told so, with statistics of column `index`, in row groups."""
@@ -61,10 +55,6 @@ class FastMosaic(Contender):
     writes = "`write_table(table, path)`"
     reads = "`read_table(path, columns=...)`"
     filters = "`read_table(..., filters=...)`, which skips row groups by their statistics"
-
-    @property
-    def version(self) -> str:
-        return fm.__version__
 
     def write(self, table: pa.Table, path: str, index: str = "", group_rows: int = 0) -> None:
         fm.write_table(
@@ -138,6 +128,16 @@ class Parquet(Contender):
 
     def filter(self, path: str, columns: Sequence[str], index: str, value: int) -> pa.Table:
         return pq.read_table(path, columns=columns, filters=[(index, "==", value)])
+
+
+class ParquetPlain(Parquet):
+    """For columns with many distinct values, where a dictionary makes files larger."""
+
+    name = "Parquet, no dictionary"
+    writes = '`pq.write_table(table, path, compression="zstd", use_dictionary=False)`'
+
+    def write(self, table: pa.Table, path: str, index: str = "", group_rows: int = 0) -> None:
+        pq.write_table(*(table, path, group_rows or None), compression="zstd", use_dictionary=False)
 
 
 class Orc(Contender):
@@ -214,6 +214,7 @@ CONTENDERS: tuple[Contender, ...] = (
     FastMosaic(),
     PaimonMosaic(),
     Parquet(),
+    ParquetPlain(),
     Orc(),
     Feather(),
     Lance(),

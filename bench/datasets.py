@@ -1,6 +1,6 @@
-"""`python -m bench.datasets`: many files as one table, against Parquet; writes docs/datasets.md.
+"""`python -m bench.datasets`: many files as one table, against Parquet.
 
-200 files of 2,000 columns and 500 rows. Every time is the best of several turns, in which the
+Writes bench/results/datasets.json and its page: 200 files of 2,000 columns and 500 rows. Every time is the best of several turns, in which the
 contenders take part one after another, so that a busy moment of the machine hits them all.
 """
 
@@ -22,7 +22,8 @@ import pyarrow.parquet as pq
 
 import fastmosaic as fm
 
-from . import machine
+from . import machine, render, report
+from .results import OURS, TIME, Results
 from .tables import ROW_NUMBER, numbered, wide
 from .worker import timed
 
@@ -30,13 +31,12 @@ NUM_COLUMNS = 2_000
 NUM_ROWS = 500
 COLUMNS = 10
 
-OURS = "fastmosaic"
 PARQUET = "pyarrow, Parquet"
 
 Work = Callable[[], Any]
 
 
-def write(folder: Path, num_files: int) -> tuple[Path, Path]:
+def write_data(folder: Path, num_files: int) -> tuple[Path, Path]:
     """The same tables as Mosaic and as Parquet; row numbers go on from file to file."""
     mosaic, parquet = folder / "mosaic", folder / "parquet"
     mosaic.mkdir()
@@ -121,42 +121,48 @@ def best_times(works: dict[str, Work], turns: int) -> dict[str, float]:
     return best
 
 
-def markdown(results: dict[str, dict[str, float]], num_files: int) -> str:
+def write(results: Results, folder: Path) -> Path:
+    """Write datasets.md into a folder, and return its path."""
+    path = folder / "datasets.md"
+    path.write_text(markdown(results), encoding="utf-8")
+    return path
+
+
+def markdown(results: Results) -> str:
     lines = [
         "# Dataset benchmarks",
         "",
-        f"Reading {num_files} local files of {NUM_COLUMNS:,} columns and {NUM_ROWS} rows each. Times are the best",
+        f"Reading {results.options['files']} local files of {NUM_COLUMNS:,} columns and {NUM_ROWS} rows each. Times are the best",
         "of several runs with a warm page cache. `make bench` reproduces this page.",
         "",
         "| query | library | ms | relative to fastmosaic |",
         "|---|---|---:|---:|",
     ]
-    for title, times in results.items():
-        ours = next(iter(times.values()))
+    for title in results.cases:
+        times = results.of(title, TIME)
         lines += [
-            f"| {title} | {name} | {1000 * seconds:.1f} | {seconds / ours:.2f} |"
+            f"| {title} | {name} | {1000 * seconds:.1f} | {seconds / times[OURS]:.2f} |"
             for name, seconds in times.items()
         ]
-    facts = (f"- {name}: {value}" for name, value in machine.description().items())
-    return "\n".join([*lines, "", *facts, ""])
+    return "\n".join([*lines, "", report.fact_list(results), ""])
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.datasets", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="fewer files and turns")
+    render.add_arguments(parser, quick="fewer files and turns")
     args = parser.parse_args(argv)
     num_files, turns = (20, 3) if args.quick else (200, 15)
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
-        mosaic, parquet = write(Path(folder), num_files)
-        results = {}
+        mosaic, parquet = write_data(Path(folder), num_files)
+        options = {"files": num_files, "columns": NUM_COLUMNS, "rows": NUM_ROWS, "turns": turns}
+        results = Results("datasets", [], options, machine.about())
         for title, works in contests(mosaic, parquet, num_files).items():
             print(title, file=sys.stderr, flush=True)
             check(works)
-            results[title] = best_times(works, turns)
-    text = markdown(results, num_files)
-    print(text)
-    if not args.quick:
-        (Path(__file__).parents[1] / "docs" / "datasets.md").write_text(text)
+            for name, seconds in best_times(works, turns).items():
+                results.add(title, TIME, name, seconds)
+    print(markdown(results))
+    render.publish(results, args.out, complete=not args.quick)
     return 0
 
 

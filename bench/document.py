@@ -13,15 +13,16 @@ def write(results: Results, folder: Path) -> Path:
     """Write benchmarks.md and the plots into a folder, and return the path of the page."""
     pictures = plots.draw(results, folder / "benchmarks")
     path = folder / "benchmarks.md"
-    path.write_text(markdown(results, [picture.relative_to(folder) for picture in pictures]))
+    text = markdown(results, [picture.relative_to(folder) for picture in pictures])
+    path.write_text(text, encoding="utf-8")
     return path
 
 
 def markdown(results: Results, pictures: list[Path]) -> str:
     """The text of the page."""
-    facts = "\n".join(f"- {key}: {value}" for key, value in report.environment().items())
+    plan = Plan.of(results)
     images = "\n\n".join(f"![{plots.TITLES[path.stem]}]({path.as_posix()})" for path in pictures)
-    cases = "\n".join(report.case_grid(results, case).markdown() for case in results.plan.cases)
+    cases = "\n".join(report.case_grid(results, case).markdown() for case in plan.cases)
     growth = "\n".join(grid.markdown() for grid in report.growth_grids(results))
     remarks = "\n".join(f"- {line}" for line in report.remarks(results))
     summary = report.summary_grid(results)
@@ -60,11 +61,11 @@ the table says why.
 
 ## Method
 
-{_method(results.plan)}
+{_method(plan)}
 {remarks}
 
 {report.contender_grid(results).markdown()}
-{facts}
+{report.fact_list(results)}
 
 ## Running the benchmarks
 
@@ -77,7 +78,7 @@ python -m bench --only fastmosaic,parquet --out /tmp/somewhere
 `make bench-size` measures files of several gigabytes, a million columns, and many row groups and files; see
 [Benchmarks at size](size.md).
 
-{report.target_grid(results).markdown().replace("### ", "## ")}"""
+{report.file_targets(results).markdown().replace("### ", "## ")}"""
 
 
 def _method(plan: Plan) -> str:
@@ -89,6 +90,9 @@ def _method(plan: Plan) -> str:
   that has spent {plan.read_seconds:.0f} s on a query gets no more turns.
 - "First in a process" is the first read of the file by a process that has already read another file. It
   shows how much a library gains from caching schemas.
+- "Schema not seen before" is a read in a process that has read files, but none with these column names.
+- Writing with and without statistics of all columns takes turns in one process. "All statistics" opens a
+  file and looks at the null count, minimum and maximum of every column.
 - Each table is written by new processes, {plan.rounds} per contender unless one takes more than
   {plan.write_seconds:.0f} s. Peak memory is the memory that the first write needs in addition to imports
   and the table.

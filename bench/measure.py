@@ -13,30 +13,34 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from . import worker
-from .contenders import OURS, Contender
+from . import own, worker
+from .contenders import Contender
 from .floor import columns_floor, whole_floor
-from .plan import FIRST, MEMORY, SIZE, WRITE, Case, Plan, Query
-from .results import FLOOR, Missing, Results
+from .plan import FIRST, OPEN, Case, Plan, Query
+from .results import FLOOR, MEMORY, OURS, SIZE, WRITE, Missing, Results
 from .worker import Worker, Written
 
 Log = Callable[[str], None]
 
 
-def run(plan: Plan, contenders: Sequence[Contender], folder: Path, log: Log) -> Results:
+def run(
+    plan: Plan, contenders: Sequence[Contender], folder: Path, log: Log, bench: str = "files"
+) -> Results:
     """The results of all measurements; files go into `folder` and are removed again."""
-    results = Results(plan, tuple(contenders))
+    results = plan.results(bench, contenders)
     with ExitStack() as stack:
         workers = {contender: stack.enter_context(Worker(contender)) for contender in contenders}
         for case in plan.cases:
             log(f"{case}: making the table")
             table = case.make()
-            measurement = _Measurement(results, case, workers, folder, log)
+            measurement = _Measurement(results, plan, case, workers, folder, log)
             measurement.save(table)
             queries = case.queries(table)
             del table
             measurement.write()
             measurement.read(queries)
+            if case.only is None and OURS in results.names:
+                measurement.own(queries[OPEN].columns[0])
             for path in folder.iterdir():
                 path.unlink()
     return results
@@ -70,14 +74,11 @@ class _Measurement:
     """Of one case."""
 
     results: Results
+    plan: Plan
     case: Case
-    workers: dict[Contender, Worker]  # which read; each writes in a process of its own
+    workers: dict[Contender, Worker]
     folder: Path
     log: Log
-
-    @property
-    def plan(self) -> Plan:
-        return self.results.plan
 
     @property
     def table_path(self) -> str:
@@ -95,23 +96,26 @@ class _Measurement:
         self.results.add(self.case, measure, name, value)
 
     def write(self) -> None:
-        """Let every contender write the table: in rounds, each time in a new process."""
+        """Let every contender write the table, in rounds."""
         todo = []
-        for contender in self.results.contenders:
+        for contender in self.workers:
             if (self.case, contender.name) in self.plan.left_out:
                 self.add(WRITE, contender.name, Missing("left out of this run: too slow"))
             else:
                 todo.append(contender)
-        for _ in range(1 if self.case.only else self.plan.rounds):
+        for _ in range(self.plan.rounds):
             todo = [contender for contender in todo if self._write(contender)]
 
     def _write(self, contender: Contender) -> bool:
-        """Write the table; whether that was so fast that once more is worth while."""
+        """Write the table; whether that was so fast that once more is worth while.
+
+        If memory is measured, in a process of its own.
+        """
         name = contender.name
         self.log(f"{self.case}: {name}: {WRITE}")
-        budget = self.plan.write_seconds / self.plan.rounds
+        budget = self.plan.round_seconds
         if self.case.only:
-            written = self._write_in(self.workers[contender], name, 0)
+            written = self._write_in(self.workers[contender], name, budget)
         else:
             with Worker(contender) as process:
                 written = self._write_in(process, name, budget)
@@ -132,7 +136,7 @@ class _Measurement:
         """Let all who wrote the table run the queries, by turns."""
         readers = [
             contender
-            for contender in self.results.contenders
+            for contender in self.workers
             if self.results.get(self.case, WRITE, contender.name) is not None
         ]
         for measure, query in queries.items():
@@ -141,6 +145,12 @@ class _Measurement:
                     self._first_turn(readers, query)
             else:
                 self._by_turns(readers, measure, query)
+
+    def own(self, column: str) -> None:
+        """Measure what is asked of fastmosaic alone."""
+        self.log(f"{self.case}: {OURS}: new schemas, statistics")
+        ours = next(contender for contender in self.workers if contender.name == OURS)
+        own.measure(ours, self.table_path, self.folder, column, self.add)
 
     def _first_turn(self, readers: Sequence[Contender], query: Query) -> None:
         for contender in readers:

@@ -3,25 +3,35 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from . import tables
+from . import machine, packaged, shapes, tables, unseen
 from .contenders import Contender
+from .results import WHOLE, Results
 
-# Measures. All are the better the smaller.
-WRITE = "write"
-MEMORY = "peak memory of writing"
-SIZE = "file size"
+IMPORT = "import fastmosaic"  # a case of its own, without a table
+
+# Measures of reading.
 OPEN = "open + 1"
 FIRST = "open + 1, first in a process"
 TEN, TEN_ADJACENT = "open + 10 scattered", "open + 10 adjacent"
 HUNDRED, HUNDRED_ADJACENT = "open + 100 scattered", "open + 100 adjacent"
-WHOLE = "whole table"
 FILTER = "filter, 10 columns"
+
+# Measures of fastmosaic alone.
+NEW_SCHEMA = "open + 1, schema not seen before"
+ALL_STATISTICS = "all statistics"
+WITHOUT_STATISTICS = "write without statistics, by turns"
+WITH_STATISTICS = "write with statistics of all columns"
+
+
+_MAKERS = tables.KINDS | shapes.KINDS | unseen.KINDS | packaged.KINDS
 
 
 @dataclass(frozen=True)
@@ -56,13 +66,14 @@ class Case:
     rows: int
     only: str | None = None
     group_rows: int = 0
+    part: str = ""  # of the plan, for sums
 
     def __str__(self) -> str:
         groups = f" in row groups of {self.group_rows:,}" if self.group_rows else ""
         return f"{self.kind}, {self.columns:,} columns, {self.rows:,} rows{groups}"
 
     def make(self) -> pa.Table:
-        table = getattr(tables, self.kind)(self.columns, self.rows)
+        table = _MAKERS[self.kind](self.columns, self.rows)
         return tables.numbered(table) if self.group_rows else table
 
     def queries(self, table: pa.Table) -> dict[str, Query]:
@@ -94,10 +105,44 @@ class Plan:
     turns: int  # that each contender gets to read
     first_turns: int  # the same for FIRST
     turn_seconds: float  # that a turn lasts at least, by repetition
-    write_seconds: float  # once a contender has written for so long, it need not write again
-    read_seconds: float  # the same for a query
+    round_seconds: float  # that a round of writing lasts at least, by repetition
+    write_seconds: float  # a contender that needs so long to write gets one round only
+    read_seconds: float  # once a contender has spent so long on a query, it gets no more turns
     limit: float  # seconds after which a contender is stopped
     left_out: Sequence[tuple[Case, str]] = ()  # contenders too slow for this plan
+
+    def results(self, bench: str, contenders: Sequence[Contender]) -> Results:
+        """Results of this plan, none of them measured yet."""
+        names = [contender.name for contender in contenders]
+        return Results(bench, names, asdict(self), machine.about())
+
+    @classmethod
+    def of(cls, results: Results) -> Self:
+        """The plan that some results are of."""
+        options: dict[str, Any] = {
+            **results.options,
+            "cases": tuple(Case(**case) for case in results.options["cases"]),
+            "left_out": tuple((Case(**case), name) for case, name in results.options["left_out"]),
+        }
+        return cls(**options)
+
+    def find(self, kind: str, columns: int, rows: int) -> Case | None:
+        """The case with such a table, other than the one in row groups."""
+        for case in self.cases:
+            if (case.kind, case.columns, case.rows, case.group_rows) == (kind, columns, rows, 0):
+                return case
+        return None
+
+    def growth(self, along: Literal["columns", "rows"]) -> list[Case]:
+        """The cases of "wide" that differ in nothing but their columns, or rows; smallest first."""
+        other = "rows" if along == "columns" else "columns"
+        cases = [case for case in self.cases if case.kind == "wide" and not case.group_rows]
+        counts = Counter(getattr(case, other) for case in cases)
+        if not counts:
+            return []
+        common = counts.most_common(1)[0][0]
+        found = [case for case in cases if getattr(case, other) == common]
+        return sorted(found, key=lambda case: getattr(case, along))
 
 
 FULL = Plan(
@@ -114,6 +159,7 @@ FULL = Plan(
     turns=7,
     first_turns=5,
     turn_seconds=0.05,
+    round_seconds=2,
     write_seconds=6,
     read_seconds=10,
     limit=300,
@@ -131,6 +177,7 @@ QUICK = Plan(
     turns=2,
     first_turns=0,
     turn_seconds=0.02,
+    round_seconds=1,
     write_seconds=1,
     read_seconds=0.5,
     limit=30,

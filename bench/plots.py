@@ -8,10 +8,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from .contenders import OURS
-from .plan import HUNDRED, MEMORY, OPEN, SIZE, TEN, WHOLE, WRITE, Case
+from .plan import HUNDRED, OPEN, TEN, Case, Plan
 from .report import unit
-from .results import FLOOR, Results
+from .results import FLOOR, MEMORY, OURS, SIZE, WHOLE, WRITE, Results
 
 Panel: TypeAlias = Callable[[Any], None]  # fills a matplotlib Axes
 
@@ -26,6 +25,7 @@ _COLOURS = {
     OURS: "#d62728",
     "paimon-mosaic": "#ff9f4a",
     "Parquet": "#1f77b4",
+    "Parquet, no dictionary": "#74b3e0",
     "ORC": "#9467bd",
     "Feather": "#2ca02c",
     "Lance": "#8c564b",
@@ -36,14 +36,10 @@ _COLOURS = {
 
 def draw(results: Results, folder: Path) -> list[Path]:
     """Draw all plots into a folder, as PNG; their paths."""
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    import matplotlib.pyplot as plt
-
+    plt = _pyplot()
     folder.mkdir(parents=True, exist_ok=True)
     paths = []
-    case = results.find("wide", 10_000, 4_500)
+    case = Plan.of(results).find("wide", 10_000, 4_500)
     if case is not None:
         seconds = {who: results.get(case, OPEN, who) for who in results.names}
         paths.append(folder / "headline.png")
@@ -79,28 +75,93 @@ def draw(results: Results, folder: Path) -> list[Path]:
     return paths
 
 
-def draw_headline(milliseconds: dict[str, float], path: Path) -> None:
-    """Draw one bar per contender: the time to open a file and read one column."""
+def _pyplot() -> Any:
+    import matplotlib as mpl
+
+    mpl.use("Agg")
     import matplotlib.pyplot as plt
 
-    names = sorted(milliseconds, key=milliseconds.__getitem__, reverse=True)
+    return plt
+
+
+def draw_headline(milliseconds: dict[str, float], path: Path) -> None:
+    """Draw one bar per contender: the time to open a file and read one column."""
+    title = f"{TITLES['headline']} (lower is better)"
+    _draw_bars(milliseconds, "{:,.2g} ms", title, path)
+
+
+def _draw_bars(values: dict[str, float], label: str, title: str, path: Path) -> None:
+    """Horizontal bars, the smallest at the top."""
+    plt = _pyplot()
+    names = sorted(values, key=values.__getitem__, reverse=True)
     figure, axis = plt.subplots(figsize=(8, 0.8 + 0.42 * len(names)), layout="constrained")
     bars = axis.barh(
         names,
-        [milliseconds[name] for name in names],
+        [values[name] for name in names],
         color=[_COLOURS[OURS] if name == OURS else "#b8c4cc" for name in names],
         height=0.72,
     )
-    axis.bar_label(bars, [f"{milliseconds[name]:,.2g} ms" for name in names], padding=5)
-    axis.set_title(f"{TITLES['headline']} (lower is better)", loc="left", fontweight="bold")
+    axis.bar_label(bars, [label.format(values[name]) for name in names], padding=5)
+    axis.set_title(title, loc="left", fontweight="bold")
     axis.spines[["top", "right", "bottom"]].set_visible(False)
-    axis.set_xlim(0, 1.12 * max(milliseconds.values()))
+    axis.set_xlim(0, 1.12 * max(values.values()))
     axis.set_xticks([])
     axis.tick_params(axis="y", length=0)
-    for label in axis.get_yticklabels():
-        label.set_fontweight("bold" if label.get_text() == OURS else "normal")
+    for name in axis.get_yticklabels():
+        name.set_fontweight("bold" if name.get_text() == OURS else "normal")
     figure.savefig(path, dpi=130)
     plt.close(figure)
+
+
+def draw_sums(relative: dict[str, float], path: Path) -> None:
+    """Draw one bar per contender: the mean size of its files, in units of ours."""
+    _draw_bars(
+        relative, "{:.2f} x", "Mean file size relative to fastmosaic (lower is better)", path
+    )
+
+
+def draw_dots(ratios: dict[str, dict[str, list[float]]], path: Path) -> None:
+    """Draw a panel per measure, a row per part and a dot per table; left of the line is better."""
+    plt = _pyplot()
+    import numpy as np
+
+    parts = list(next(iter(ratios.values())))
+    figure, axes = plt.subplots(
+        ncols=len(ratios),
+        figsize=(4.2 * len(ratios), 1.5 + 0.55 * len(parts)),
+        layout="constrained",
+        sharey=True,
+        squeeze=False,
+    )
+    for axis, (measure, by_part) in zip(axes[0], ratios.items(), strict=True):
+        for row, part in enumerate(parts):
+            values = np.array(by_part[part])
+            heights = row + np.linspace(-0.28, 0.28, len(values)) * (len(values) > 2)
+            colours = [_COLOURS[OURS] if value <= 1 else "#7a8790" for value in values]
+            axis.scatter(values, heights, s=16, c=colours, alpha=0.75, linewidths=0)
+        axis.axvline(1, color="#333333", linewidth=1)
+        axis.set_xscale("log")
+        lowest = min((min(v, default=1) for v in by_part.values()), default=1)
+        highest = max((max(v, default=1) for v in by_part.values()), default=1)
+        ticks = [t for t in _TICKS if lowest / 1.3 <= t <= highest * 1.3]
+        axis.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+        axis.xaxis.minorticks_off()
+        axis.set_xlim(min(lowest, 0.9) / 1.1, max(highest, 1.1) * 1.1)
+        axis.set_title(measure, fontsize="medium")
+        axis.grid(axis="x", alpha=0.3)
+        axis.set_axisbelow(True)
+        axis.spines[["top", "right", "left"]].set_visible(False)
+        axis.tick_params(axis="y", length=0)
+    axes[0][0].set_yticks(range(len(parts)), parts)
+    axes[0][0].invert_yaxis()
+    figure.suptitle(
+        "fastmosaic / Parquet, one dot per table (left of the line is better)", fontweight="bold"
+    )
+    figure.savefig(path, dpi=110)
+    plt.close(figure)
+
+
+_TICKS = [0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5, 10, 20]
 
 
 def _reading(results: Results) -> list[Panel]:
@@ -114,12 +175,12 @@ def _reading(results: Results) -> list[Panel]:
         axis.set(xlabel="columns read, scattered", ylabel="ms")
         axis.set_title(str(case), fontsize="medium")
 
-    return [partial(panel, case) for case in results.plan.cases if case.only is None]
+    return [partial(panel, case) for case in Plan.of(results).cases if case.only is None]
 
 
 def _growth(results: Results, along: Any, measures: Sequence[str]) -> list[Panel]:
     """A panel for each measure: number of columns or rows, and the time it takes."""
-    cases = results.growth(along)
+    cases = Plan.of(results).growth(along)
 
     def panel(measure: str, axis: Any) -> None:
         sizes = [getattr(case, along) for case in cases]
@@ -136,7 +197,7 @@ def _growth(results: Results, along: Any, measures: Sequence[str]) -> list[Panel
 
 def _writing(results: Results) -> list[Panel]:
     """A panel each for time, memory and size: tables, and a bar for each contender."""
-    cases = [case for case in results.plan.cases if case.only is None]
+    cases = [case for case in Plan.of(results).cases if case.only is None]
 
     def panel(measure: str, axis: Any) -> None:
         name, scale = unit(measure)

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from importlib.metadata import version
 from typing import Literal
 
-from . import machine
-from .contenders import OURS, REFERENCE
-from .plan import HUNDRED, MEMORY, OPEN, SIZE, WHOLE, WRITE, Case
-from .results import FLOOR, Results
-from .targets import targets
-
-# By measure: unit, and how many of it one second or byte is.
-UNITS = {WRITE: ("s", 1.0), MEMORY: ("MB", 1e-6), SIZE: ("MB", 1e-6)}
-MILLISECONDS = ("ms", 1e3)
+from . import results as units
+from .contenders import CONTENDERS
+from .plan import HUNDRED, OPEN, Case, Plan
+from .results import FLOOR, OURS, REFERENCE, SIZE, WHOLE, WRITE, Results
+from .targets import Target, targets
 
 LEGEND = (
     f"ref/fm is {REFERENCE} divided by {OURS}: 2 means that {OURS} needs half as much. "
@@ -73,7 +67,10 @@ def _digits(value: float | None) -> str:
 
 
 def unit(measure: str) -> tuple[str, float]:
-    return UNITS.get(measure, MILLISECONDS)
+    """The unit in which a measure is shown, and how many of it one second or byte is."""
+    if units.unit(measure) == "bytes":
+        return "MB", 1e-6
+    return ("s", 1.0) if measure.startswith(WRITE) else ("ms", 1e3)
 
 
 def case_grid(results: Results, case: Case) -> Grid:
@@ -94,7 +91,7 @@ def case_grid(results: Results, case: Case) -> Grid:
     notes = [
         f"{who}, {measure}: {missing.reason}"
         for (at, measure, who), missing in results.missing.items()
-        if at == case
+        if at == str(case)
     ]
     header = ["", *results.names, FLOOR, "ref/fm", "peer/fm", "fm/floor"]
     return Grid(str(case), header, rows, notes)
@@ -105,7 +102,7 @@ SUMMARY = (OPEN, HUNDRED, WHOLE, WRITE, SIZE)
 
 def summary_grid(results: Results) -> Grid | None:
     """The most important results: the largest table that everyone was measured with."""
-    case = results.find("wide", 10_000, 4_500)
+    case = Plan.of(results).find("wide", 10_000, 4_500)
     if case is None:
         return None
     rows = []
@@ -124,7 +121,7 @@ def growth_grids(results: Results) -> Iterator[Grid]:
         "rows": [OPEN, HUNDRED, WHOLE],
     }
     for along, measures in growths.items():
-        cases = results.growth(along)
+        cases = Plan.of(results).growth(along)
         if len(cases) < 2:
             continue
         for measure in measures:
@@ -140,21 +137,24 @@ def growth_grids(results: Results) -> Iterator[Grid]:
             yield Grid(f"Growth with {along}: {measure}, {name}", header, rows)
 
 
-def target_grid(results: Results) -> Grid:
+def target_grid(title: str, targets: Sequence[Target]) -> Grid:
     """Each target, what was measured, and whether it is met."""
-    rows = [
-        [target.text, target.verdict, _digits(target.measured), target.note]
-        for target in targets(results)
-    ]
-    title = 'Targets ("wide" with 10,000 columns unless stated otherwise)'
+    rows = [[one.text, one.verdict, _digits(one.measured), one.note] for one in targets]
     return Grid(title, ["", "", "measured", ""], rows, left=(0, 1, 3))
+
+
+def file_targets(results: Results) -> Grid:
+    title = 'Targets ("wide" with 10,000 columns unless stated otherwise)'
+    return target_grid(title, targets(results))
 
 
 def contender_grid(results: Results) -> Grid:
     """Versions, and how each contender is used."""
+    versions = results.about["versions"]
     rows = [
-        [c.name, f"{c.package} {c.version}", c.writes, c.reads, c.filters]
-        for c in results.contenders
+        [c.name, f"{c.package} {versions.get(c.package, '')}", c.writes, c.reads, c.filters]
+        for c in CONTENDERS
+        if c.name in results.names
     ]
     return Grid(
         "Contenders", ["", "version", "writes by", "reads by", "filters"], rows, left=range(5)
@@ -178,18 +178,20 @@ def remarks(results: Results) -> list[str]:
 
 def text(results: Results) -> str:
     """The report for the terminal."""
-    grids = [case_grid(results, case) for case in results.plan.cases]
+    grids = [case_grid(results, case) for case in Plan.of(results).cases]
     grids += growth_grids(results)
-    parts = ["; ".join(f"{key}: {value}" for key, value in environment().items())]
-    parts += [", ".join(f"{c.name} {c.version}" for c in results.contenders)]
+    parts = ["; ".join(f"{key}: {value}" for key, value in facts(results).items())]
     parts += ["", *(grid.text() for grid in grids), LEGEND, *remarks(results), ""]
-    return "\n".join([*parts, target_grid(results).text()])
+    return "\n".join([*parts, file_targets(results).text()])
 
 
-def environment() -> dict[str, str]:
-    """Date, machine, and versions of what all contenders share."""
-    return {
-        "Date": datetime.datetime.now(datetime.UTC).date().isoformat(),
-        **machine.description(),
-        "Libraries": ", ".join(f"{name} {version(name)}" for name in ("numpy", "zstandard")),
-    }
+def facts(results: Results) -> dict[str, str]:
+    """When and where results were measured, and what was installed there."""
+    about = results.about
+    versions = ", ".join(f"{name} {number}" for name, number in about["versions"].items())
+    commit = {"Commit": about["commit"]} if about["commit"] else {}
+    return {"Date": about["date"], **commit, **about["machine"], "Versions": versions}
+
+
+def fact_list(results: Results) -> str:
+    return "\n".join(f"- {name}: {value}" for name, value in facts(results).items())

@@ -1,16 +1,32 @@
-"""What was measured, by case, measure and contender."""
+"""What a benchmark found, and the file that keeps it.
+
+A result has three keys: case, measure and contender, all of them text. It is the better the smaller.
+"""
 
 from __future__ import annotations
 
+import json
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from pathlib import Path
+from typing import Any, Self
 
-from .contenders import OURS, REFERENCE, Contender
-from .plan import Case, Plan
-
+OURS = "fastmosaic"
+REFERENCE = "paimon-mosaic"
 FLOOR = "floor"  # stands among the contenders
+
+# Measures that several benchmarks share.
+WRITE = "write"
+MEMORY = "peak memory of writing"
+SIZE = "file size"
+WHOLE = "whole table"
+TIME = "time"
+SHARE = "share of the time under the GIL"
+
+PUBLISHED = Path(__file__).parent / "results"  # of the last full run of each benchmark
+
+Key = tuple[str, str, str]
 
 
 @dataclass(frozen=True)
@@ -21,21 +37,29 @@ class Missing:
     wrong: bool = False  # the contender returned other values than were written
 
 
+def unit(measure: str) -> str:
+    """The unit of a measure; most are times."""
+    if measure in (MEMORY, SIZE):
+        return "bytes"
+    return "share" if measure.endswith(SHARE) else "s"
+
+
 @dataclass
 class Results:
-    """Seconds or bytes, the best of all runs, and why some are missing."""
+    """The best result of all runs, and why some are missing."""
 
-    plan: Plan
-    contenders: tuple[Contender, ...]
-    values: dict[tuple[Case, str, str], float] = field(default_factory=dict)
-    missing: dict[tuple[Case, str, str], Missing] = field(default_factory=dict)
+    bench: str
+    names: list[str]  # of the contenders
+    options: dict[str, Any] = field(default_factory=dict)  # what was measured, and how often
+    about: dict[str, Any] = field(default_factory=dict)  # date, commit, machine, versions
+    values: dict[Key, float] = field(default_factory=dict)
+    missing: dict[Key, Missing] = field(default_factory=dict)
     comparisons: Counter[str] = field(default_factory=Counter)  # by contender
     casts: dict[str, set[str]] = field(default_factory=dict)  # that comparing took
-    import_seconds: float | None = None
 
-    def add(self, case: Case, measure: str, name: str, value: float | Missing) -> None:
+    def add(self, case: object, measure: str, name: str, value: float | Missing) -> None:
         """Keep a result if it is the best so far, or why there is none."""
-        key = case, measure, name
+        key = str(case), measure, name
         if isinstance(value, Missing):
             self.missing[key] = value
         else:
@@ -47,11 +71,6 @@ class Results:
         self.casts.setdefault(name, set()).update(casts)
 
     @property
-    def names(self) -> list[str]:
-        """The contenders, by name."""
-        return [contender.name for contender in self.contenders]
-
-    @property
     def wrong(self) -> list[str]:
         """Who returned other values than were written, and where."""
         return [
@@ -60,42 +79,102 @@ class Results:
             if missing.wrong
         ]
 
-    def measures(self, case: Case) -> list[str]:
+    @property
+    def cases(self) -> list[str]:
+        return list(dict.fromkeys(case for case, _, _ in self.values))
+
+    def measures(self, case: object) -> list[str]:
         """What was measured of a case."""
-        return list(dict.fromkeys(measure for at, measure, _ in self.values if at == case))
+        return list(dict.fromkeys(measure for at, measure, _ in self.values if at == str(case)))
 
-    def find(self, kind: str, columns: int, rows: int) -> Case | None:
-        """The case with such a table, other than the one in row groups."""
-        for case in self.plan.cases:
-            if (case.kind, case.columns, case.rows, case.group_rows) == (kind, columns, rows, 0):
-                return case
-        return None
+    def get(self, case: object, measure: str, name: str) -> float | None:
+        return self.values.get((str(case), measure, name))
 
-    def growth(self, along: Literal["columns", "rows"]) -> list[Case]:
-        """The cases of "wide" that differ in nothing but their columns, or rows; smallest first."""
-        other = "rows" if along == "columns" else "columns"
-        cases = [case for case in self.plan.cases if case.kind == "wide" and not case.group_rows]
-        counts = Counter(getattr(case, other) for case in cases)
-        if not counts:
-            return []
-        common = counts.most_common(1)[0][0]
-        found = [case for case in cases if getattr(case, other) == common]
-        return sorted(found, key=lambda case: getattr(case, along))
-
-    def get(self, case: Case | None, measure: str, name: str) -> float | None:
-        return None if case is None else self.values.get((case, measure, name))
-
-    def best_peer(self, case: Case | None, measure: str) -> tuple[str, float] | None:
-        """The best of the others, the reference aside, and its result."""
-        found = {
+    def of(self, case: object, measure: str) -> dict[str, float]:
+        """The results by contender."""
+        return {
             name: value
-            for name in self.names
-            if name not in (OURS, REFERENCE)
-            and (value := self.get(case, measure, name)) is not None
+            for (at, what, name), value in self.values.items()
+            if (at, what) == (str(case), measure)
         }
-        return min(found.items(), key=lambda item: item[1], default=None)
 
-    def ratio(self, case: Case | None, measure: str, over: str, under: str) -> float | None:
+    def best_peer(self, case: object, measure: str) -> tuple[str, float] | None:
+        """The best of the others, the reference aside, and its result."""
+        found = self.of(case, measure)
+        peers = [name for name in self.names if name in found and name not in (OURS, REFERENCE)]
+        return min(((name, found[name]) for name in peers), key=lambda one: one[1], default=None)
+
+    def ratio(self, case: object, measure: str, over: str, under: str) -> float | None:
         """The result of `over`, in units of that of `under`."""
         above, below = self.get(case, measure, over), self.get(case, measure, under)
         return above / below if above is not None and below else None
+
+    # ---- the file
+
+    def save(self, folder: Path) -> Path:
+        """Write the file of these results into a folder, and return its path."""
+        values: dict[str, dict[str, dict[str, float]]] = {}
+        for (case, measure, name), value in self.values.items():
+            rounded = value if isinstance(value, int) else float(f"{value:.6g}")
+            values.setdefault(case, {}).setdefault(measure, {})[name] = rounded
+        content = {
+            "bench": self.bench,
+            **self.about,
+            "options": self.options,
+            "contenders": self.names,
+            "units": {measure: unit(measure) for _, measure, _ in self.values},
+            "values": values,
+            "missing": [
+                dict(zip(("case", "measure", "contender"), key, strict=True)) | vars(missing)
+                for key, missing in self.missing.items()
+            ],
+            "comparisons": dict(self.comparisons),
+            "casts": {name: sorted(casts) for name, casts in self.casts.items() if casts},
+        }
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / f"{self.bench}.json"
+        path.write_text(_json(content) + "\n", encoding="utf-8")
+        return path
+
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        """Read the file that `save` has written."""
+        content = json.loads(path.read_text(encoding="utf-8"))
+        about = ("date", "commit", "machine", "versions")
+        results = cls(
+            content["bench"],
+            content["contenders"],
+            content["options"],
+            {key: content[key] for key in about if key in content},
+            comparisons=Counter(content["comparisons"]),
+            casts={name: set(casts) for name, casts in content["casts"].items()},
+        )
+        for case, measures in content["values"].items():
+            for measure, values in measures.items():
+                results.values.update(((case, measure, name), x) for name, x in values.items())
+        for one in content["missing"]:
+            key = one["case"], one["measure"], one["contender"]
+            results.missing[key] = Missing(one["reason"], one["wrong"])
+        return results
+
+
+def _json(value: Any, margin: str = "") -> str:
+    """JSON in which a list or object without further ones inside is one line."""
+    if isinstance(value, Mapping) and any(map(_is_nested, value.values())):
+        inner = margin + "  "
+        items = [f"{json.dumps(k)}: {_json(v, inner)}" for k, v in value.items()]
+        return _block("{", items, "}", margin)
+    if _is_nested(value) and not isinstance(value, Mapping) and any(map(_is_nested, value)):
+        return _block("[", [_json(item, margin + "  ") for item in value], "]", margin)
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _is_nested(value: Any) -> bool:
+    return isinstance(value, Mapping) or (
+        isinstance(value, Sequence) and not isinstance(value, str)
+    )
+
+
+def _block(start: str, items: Sequence[str], end: str, margin: str) -> str:
+    lines = ",\n".join(f"{margin}  {item}" for item in items)
+    return f"{start}\n{lines}\n{margin}{end}"

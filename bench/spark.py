@@ -1,6 +1,6 @@
 """`python -m bench.spark`: wide tables in Spark, Mosaic against Parquet and ORC.
 
-Writes docs/spark-benchmarks.md. Cold times are of the first query in a session that has just been
+Writes bench/results/spark.json and its page. Cold times are of the first query in a session that has just been
 started, in a process of its own; the others are the best of several turns, in which the contenders
 take part one after another. A time counts only if all contenders gave the same answer.
 """
@@ -15,7 +15,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -25,7 +25,8 @@ from pyarrow import orc
 
 import fastmosaic as fm
 
-from . import machine
+from . import machine, render, report
+from .results import SIZE, TIME, Results
 from .tables import ROW_NUMBER, numbered, wide
 from .targets import Target
 from .worker import timed
@@ -324,19 +325,37 @@ def cold_times(plan: Plan, folder: Path, log: Callable[[str], None]) -> dict[str
 # ---- the page
 
 
-def targets(results: dict[str, Times], plan: Plan) -> list[Target]:
+FILE: Final = "one file"  # the case of its size
+
+
+def results_of(times: dict[str, Times], plan: Plan, sizes: dict[str, int], java: str) -> Results:
+    """Collect what was measured."""
+    about = machine.about()
+    about["versions"]["Java"] = java
+    results = Results("spark", list(CONTENDERS), asdict(plan), about)
+    for title, by_name in times.items():
+        for name, seconds in by_name.items():
+            results.add(title, TIME, name, seconds)
+    for suffix, size in sizes.items():
+        results.add(FILE, SIZE, suffix, size)
+    return results
+
+
+def targets(results: Results) -> list[Target]:
     """Return the targets for warm sessions and whether `results` meet them."""
-    titles = {f"{count} of {plan.columns:,} columns, aggregated" for count in plan.selected}
+    columns, selected = results.options["columns"], results.options["selected"]
+    titles = {f"{count} of {columns:,} columns, aggregated" for count in selected}
+    times_by_title = {title: results.of(title, TIME) for title in results.cases}
     found = [
         Target(
             f"{title}: at most the time of {PARQUET}",
             times[PLANNER] / times[PARQUET],
             at_most=1,
         )
-        for title, times in results.items()
+        for title, times in times_by_title.items()
         if title == "load" or title in titles
     ]
-    for times in results.values():
+    for times in times_by_title.values():
         if CONVERT in times:
             measured = times[ROWS_TO_MOSAIC] / times[CONVERT]
             text = f"{CONVERT}: at least 5 times faster than {ROWS_TO_MOSAIC}"
@@ -344,18 +363,25 @@ def targets(results: dict[str, Times], plan: Plan) -> list[Target]:
     return found
 
 
-def markdown(
-    results: dict[str, Times], plan: Plan, about: dict[str, str], sizes: dict[str, int]
-) -> str:
+def write(results: Results, folder: Path) -> Path:
+    """Write spark-benchmarks.md into a folder, and return its path."""
+    path = folder / "spark-benchmarks.md"
+    path.write_text(markdown(results), encoding="utf-8")
+    return path
+
+
+def markdown(results: Results) -> str:
+    options = results.options
     rows = [
         f"| {title} | {name} | {seconds:.2f} | {seconds / next(iter(times.values())):.2f} |"
-        for title, times in results.items()
+        for title in results.cases
+        if (times := results.of(title, TIME))
         for name, seconds in times.items()
     ]
     lines = [
         "# Spark benchmarks",
         "",
-        f"A table of {plan.rows:,} rows and {plan.columns:,} columns as Mosaic, Parquet and ORC files, read,",
+        f"A table of {options['rows']:,} rows and {options['columns']:,} columns as Mosaic, Parquet and ORC files, read,",
         "written and converted with Spark. `make bench` reproduces every number on this page.",
         "",
         "## Results",
@@ -371,29 +397,28 @@ def markdown(
         "",
         "## Conditions",
         "",
-        f"One file on a local disk, in the page cache; {plan.parts} files where rows are filtered. One run.",
+        f"One file on a local disk, in the page cache; {options['parts']} files where rows are filtered. One run.",
         "",
-        *(f"- {name}: {value}" for name, value in about.items()),
-        *(f"- {suffix}: {size / 1e6:.1f} MB" for suffix, size in sizes.items()),
+        report.fact_list(results),
+        *(f"- {suffix}: {size / 1e6:.1f} MB" for suffix, size in results.of(FILE, SIZE).items()),
         "",
         "## Targets",
         "",
         "| | | measured |",
         "|---|---|---:|",
-        *(f"| {one.text} | {one.verdict} | {one.measured:.2f} |" for one in targets(results, plan)),
+        *(f"| {one.text} | {one.verdict} | {one.measured:.2f} |" for one in targets(results)),
         "",
     ]
     return "\n".join(lines)
 
 
-def about(spark: SparkSession) -> dict[str, str]:
-    java = spark._jvm.java.lang.System.getProperty("java.version")  # type: ignore[union-attr]
-    return {**machine.description(), "Spark": spark.version, "Java": java}
+def java_version(spark: SparkSession) -> str:
+    return spark._jvm.java.lang.System.getProperty("java.version")  # type: ignore[union-attr]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.spark", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="fewer columns and turns")
+    render.add_arguments(parser, quick="fewer columns and turns")
     args = parser.parse_args(argv)
     plan = QUICK if args.quick else FULL
     begin = time.monotonic()
@@ -405,17 +430,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         folder = Path(name)
         log("data")
         in_new_process(write_data, plan, folder)
-        results = cold_times(plan, folder, log)
+        times = cold_times(plan, folder, log)
         spark = start(folder)
         for contest in contests(spark, plan, folder):
             log(contest.title)
-            results[contest.title] = best_times(contest)
-        text = markdown(results, plan, about(spark), sizes(folder))
+            times[contest.title] = best_times(contest)
+        results = results_of(times, plan, sizes(folder), java_version(spark))
         spark.stop()
     log("done")
-    print(text)
-    if not args.quick:
-        (Path(__file__).parents[1] / "docs" / "spark-benchmarks.md").write_text(text)
+    print(markdown(results))
+    render.publish(results, args.out, complete=not args.quick)
     return 0
 
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from .columns import START_MS, Maker, ranks, rising, walk, with_nulls
 
 _WORDS = [
     *("vehicle", "sensor", "telemetry", "engine", "battery", "pressure", "temperature", "feature"),
@@ -83,6 +87,57 @@ def _walk(rng: np.random.Generator, num_rows: int, limit: int) -> np.ndarray:
     return np.clip(steps, -limit, limit - 1)
 
 
+def features(num_columns: int, num_rows: int, seed: int = 7) -> pa.Table:
+    """What models are trained on: mostly numbers, with categories, flags and times.
+
+    45 % float32, half of them with two decimals, 15 % float64, 15 % integers, 15 % strings of few
+    or some thousand distinct values, 5 % booleans, 5 % timestamps. Half of the columns have
+    nulls, in 2 % to 90 % of their rows.
+    """
+    rng = np.random.default_rng(seed)
+
+    def category() -> pa.Array:
+        distinct = int(rng.choice([3, 12, 80, 2_000]))
+        names = pa.array([f"{rng.choice(_WORDS)}-{i}" for i in range(distinct)])
+        return names.take(pa.array(ranks(rng, distinct, num_rows)))
+
+    def values(i: int) -> Any:
+        match i % 20:
+            case 0 | 1 | 2 | 3 | 4:
+                return rng.normal(rng.uniform(0, 100), 5, num_rows).round(2).astype(np.float32)
+            case 5 | 6 | 7 | 8:
+                return rng.normal(size=num_rows).astype(np.float32)
+            case 9:
+                return rng.lognormal(3, 1, num_rows).round(2)
+            case 10:
+                return walk(rng, 0.1, num_rows, 20).round(3)
+            case 11:
+                return rng.normal(size=num_rows)
+            case 12:
+                return rng.poisson(rng.uniform(0.2, 20), num_rows).astype(np.int32)
+            case 13:
+                return rng.integers(0, 1 << 20, num_rows, np.int32)
+            case 14:
+                return rising(rng, 50, num_rows)
+            case 15 | 16 | 17:
+                return category()
+            case 18:
+                return rng.random(num_rows) < rng.uniform(0.01, 0.5)
+        return pa.array(rising(rng, 4_000, num_rows, START_MS), pa.timestamp("ms"))
+
+    def column(i: int) -> pa.Array:
+        made = values(i)
+        if rng.random() < 0.5:
+            return with_nulls(rng, made, float(rng.choice([0.02, 0.1, 0.3, 0.9])))
+        return pa.array(made)
+
+    names = ["_".join(rng.choice(_WORDS, 3)) + f"_{i:06d}" for i in range(num_columns)]
+    return pa.table([column(i) for i in range(num_columns)], names=names)
+
+
 def numbered(table: pa.Table) -> pa.Table:
     """The table with its row numbers as the first column."""
     return table.add_column(0, ROW_NUMBER, pa.array(np.arange(table.num_rows)))
+
+
+KINDS: dict[str, Maker] = {"wide": wide, "sensor": sensor, "features": features}

@@ -5,9 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from .contenders import OURS, REFERENCE
-from .plan import HUNDRED, OPEN, SIZE, TEN, WHOLE, WRITE, Case
-from .results import FLOOR, Results
+from .plan import (
+    ALL_STATISTICS,
+    FIRST,
+    HUNDRED,
+    IMPORT,
+    NEW_SCHEMA,
+    OPEN,
+    TEN,
+    WITH_STATISTICS,
+    WITHOUT_STATISTICS,
+    Case,
+    Plan,
+)
+from .results import FLOOR, OURS, REFERENCE, SIZE, TIME, WHOLE, WRITE, Results
 
 
 @dataclass(frozen=True)
@@ -36,7 +47,7 @@ class Target:
 
 def targets(results: Results) -> list[Target]:
     """All targets, in the order of their list."""
-    compare = _Comparison(results)
+    compare = _Comparison(results, Plan.of(results))
     found = [
         *compare.faster(OPEN, 500, reference=25, peers=8),
         compare.floor(OPEN, 500, 5),
@@ -46,13 +57,18 @@ def targets(results: Results) -> list[Target]:
     ]
     for rows, times in ((10, 10), (500, 3), (4_500, 3)):
         found.append(compare.reference(WRITE, compare.wide(rows), rows, times))
-    for case in results.plan.cases:
+    for case in compare.plan.cases:
         if case.only is None:
             found += [compare.other(WRITE, case, name) for name in ("Parquet", "ORC")]
     for rows in (10, 500, 4_500):
         found += compare.smaller(rows)
     found += compare.growth()
-    seconds = results.import_seconds
+    found += [
+        compare.floor(WHOLE, rows, times) for rows, times in ((10, 5), (500, 2), (4_500, 1.15))
+    ]
+    for rows in (10, 500, 4_500):
+        found += compare.own(rows)
+    seconds = results.get(IMPORT, TIME, OURS)
     text = "`import fastmosaic` adds at most 30 ms to `import pyarrow`"
     found.append(Target(text, seconds and seconds * 1000, at_most=30, note="ms"))
     return found
@@ -61,9 +77,10 @@ def targets(results: Results) -> list[Target]:
 @dataclass(frozen=True)
 class _Comparison:
     results: Results
+    plan: Plan
 
     def wide(self, rows: int) -> Case | None:
-        return self.results.find("wide", 10_000, rows)
+        return self.plan.find("wide", 10_000, rows)
 
     def faster(
         self, measure: str, rows: int, *, reference: float, peers: float
@@ -130,8 +147,30 @@ class _Comparison:
             note=note,
         )
 
+    def own(self, rows: int) -> Iterator[Target]:
+        """Targets without contenders."""
+        case = self.wide(rows)
+        yield self._milliseconds(FIRST, rows, 1)
+        yield self.floor(NEW_SCHEMA, rows, 3)
+        yield self._milliseconds(ALL_STATISTICS, rows, 20)
+        with_all, without = (
+            self.results.get(case, measure, OURS)
+            for measure in (WITH_STATISTICS, WITHOUT_STATISTICS)
+        )
+        yield Target(
+            f"{WITH_STATISTICS}, {rows:,} rows: at most 1.15 times as long as without",
+            with_all / without if with_all and without else None,
+            at_most=1.15,
+            note="times",
+        )
+
+    def _milliseconds(self, measure: str, rows: int, most: float) -> Target:
+        seconds = self.results.get(self.wide(rows), measure, OURS)
+        text = f"{measure}, {rows:,} rows: at most {most} ms"
+        return Target(text, seconds and 1000 * seconds, at_most=most, note="ms")
+
     def growth(self) -> Iterator[Target]:
-        many = self.results.find("wide", 100_000, 10)
+        many = self.plan.find("wide", 100_000, 10)
         few = self.results.get(self.wide(10), OPEN, OURS)
         ours = self.results.get(many, OPEN, OURS)
         yield Target(

@@ -13,6 +13,7 @@ from multiprocessing.connection import Connection
 from typing import Any, Self
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from . import machine
 from .contenders import Contender
@@ -162,9 +163,20 @@ def compare(result: pa.Table, expected: pa.Table) -> tuple[tuple[str, ...], str]
         if have.type != want.type:
             casts.add(f"{have.type} to {want.type}")
             have = have.cast(want.type)
-        if not have.equals(want):
+        if not _equal(have, want):
             return tuple(sorted(casts)), f"column {name!r} has other values than were written"
     return tuple(sorted(casts)), ""
+
+
+def _equal(have: pa.ChunkedArray, want: pa.ChunkedArray) -> bool:
+    """Whether all values are equal; to Arrow, NaN equals nothing."""
+    if have.equals(want) or not pa.types.is_floating(want.type):
+        return have.equals(want)
+    numbers = [one.cast(pa.float64()) for one in (have, want)]
+    nans, others = zip(
+        *((pc.is_nan(x), pc.if_else(pc.is_nan(x), 0, x)) for x in numbers), strict=True
+    )
+    return nans[0].equals(nans[1]) and others[0].equals(others[1])
 
 
 def timed(work: Callable[[], Any]) -> tuple[float, Any]:

@@ -15,23 +15,33 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import fastmosaic as fm
 from bench import arrays, floor, measure, report, size, tables, tuning
-from bench.contenders import CONTENDERS, OURS, REFERENCE, Contender, Feather
+from bench.contenders import CONTENDERS, Contender, Feather
 from bench.plan import (
+    ALL_STATISTICS,
     FILTER,
     FIRST,
     HUNDRED,
     HUNDRED_ADJACENT,
-    MEMORY,
+    NEW_SCHEMA,
     OPEN,
-    SIZE,
     TEN,
     TEN_ADJACENT,
-    WHOLE,
-    WRITE,
+    WITH_STATISTICS,
+    WITHOUT_STATISTICS,
     Case,
     Plan,
 )
-from bench.results import FLOOR, Missing, Results
+from bench.results import (
+    FLOOR,
+    MEMORY,
+    OURS,
+    REFERENCE,
+    SIZE,
+    WHOLE,
+    WRITE,
+    Missing,
+    Results,
+)
 from bench.targets import targets
 from bench.worker import Worker, compare
 
@@ -45,7 +55,8 @@ PLAN = Plan(
     turns=1,
     first_turns=0,
     turn_seconds=0.001,
-    write_seconds=0.01,
+    round_seconds=0.01,
+    write_seconds=1,
     read_seconds=1,
     limit=60,
     left_out=[(SENSOR, "ORC")],
@@ -85,15 +96,20 @@ def test_a_run_measures_everything(tmp_path: Path, names: set[str]) -> None:
     reads = [OPEN, TEN, TEN_ADJACENT, HUNDRED, HUNDRED_ADJACENT, WHOLE]
     wanted = {(SMALL, measure) for measure in [WRITE, SIZE, MEMORY, *reads]}
     wanted |= {(GROUPS, FILTER), (NARROW, OPEN)}
+    wanted = {(str(case), what) for case, what in wanted}
     for name in names:
         assert wanted <= {(case, what) for case, what, who in results.values if who == name}
     floor = {(case, what) for case, what, who in results.values if who == FLOOR}
-    assert floor == {(SENSOR, OPEN), *wanted} - {(SMALL, what) for what in (WRITE, SIZE, MEMORY)}
+    assert floor == {(str(SENSOR), OPEN), (str(SMALL), NEW_SCHEMA), *wanted} - {
+        (str(SMALL), what) for what in (WRITE, SIZE, MEMORY)
+    }
+    own = {NEW_SCHEMA, ALL_STATISTICS, WITH_STATISTICS, WITHOUT_STATISTICS}
+    assert {what for _, what, who in results.values if who == OURS} >= own
     assert not results.wrong
     assert results.comparisons == {c.name: 9 - (c.name == "ORC") for c in contenders}
     assert not list(tmp_path.iterdir())
 
-    assert (SENSOR, WRITE, "ORC") not in results.values
+    assert results.get(SENSOR, WRITE, "ORC") is None
     assert "ORC, write: left out" in report.case_grid(results, SENSOR).text()
     for case in PLAN.cases:
         grid = report.case_grid(results, case)
@@ -105,7 +121,7 @@ def test_a_run_measures_everything(tmp_path: Path, names: set[str]) -> None:
 def test_wrong_values_are_noticed(tmp_path: Path) -> None:
     case = replace(SMALL, only=WHOLE)
     results = run(replace(PLAN, cases=(case,)), [Forgetful()], tmp_path)
-    assert (case, WHOLE, "Forgetful") not in results.values
+    assert results.get(case, WHOLE, "Forgetful") is None
     assert "WRONG: Forgetful, wide, 30 columns, 20 rows, whole table: column" in report.text(
         results
     )
@@ -122,17 +138,17 @@ def test_import_is_measured() -> None:
 
 
 def test_growth_is_along_one_dimension() -> None:
-    results = Results(PLAN, CONTENDERS)
+    results = PLAN.results("files", CONTENDERS)
     for case, value in [(SMALL, 6), (NARROW, 2)]:
         results.add(case, OPEN, OURS, value)
-    assert results.growth("columns") == [NARROW, SMALL]
+    assert PLAN.growth("columns") == [NARROW, SMALL]
     (grid,) = report.growth_grids(results)
     assert grid.header == ["", "10 x 20", "30 x 20", "last/first"]
     assert grid.rows[0] == [OURS, "2,000", "6,000", "3.00"]
 
 
 def test_targets_are_judged() -> None:
-    results = Results(PLAN, CONTENDERS)
+    results = PLAN.results("files", CONTENDERS)
     for name, value in [(OURS, 1), ("Parquet", 0.9), ("ORC", 3)]:
         results.add(SMALL, WRITE, name, value)
     verdicts = {target.text: target.verdict for target in targets(results)}
@@ -142,14 +158,14 @@ def test_targets_are_judged() -> None:
 
 
 def test_the_best_peer_is_neither_ours_nor_the_reference() -> None:
-    results = Results(PLAN, CONTENDERS)
+    results = PLAN.results("files", CONTENDERS)
     for name, value in [(OURS, 1), (REFERENCE, 2), ("Parquet", 4), ("ORC", 3)]:
         results.add(SMALL, WRITE, name, value)
     assert results.best_peer(SMALL, WRITE) == ("ORC", 3)
 
 
 def test_the_best_result_stays() -> None:
-    results = Results(PLAN, CONTENDERS)
+    results = PLAN.results("files", CONTENDERS)
     for value in (3, 2, 4):
         results.add(SMALL, WRITE, OURS, value)
     assert results.get(SMALL, WRITE, OURS) == 2

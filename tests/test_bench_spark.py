@@ -62,10 +62,14 @@ def test_every_contest_is_run(spark: SparkSession, tmp_path: Path) -> None:
     assert [len(times) for times in list(results.values())[5:]] == [3, 3]
     # A contender that was not measured has an infinite time.
     assert all(math.isfinite(one) for times in results.values() for one in times.values())
-    assert len(bench.targets(results, PLAN)) == 3
+    measured = bench.results_of(
+        results, PLAN, bench.sizes(tmp_path), java_version := bench.java_version(spark)
+    )
+    assert len(bench.targets(measured)) == 3
 
-    page = bench.markdown(results, PLAN, bench.about(spark), bench.sizes(tmp_path))
-    assert f"- Spark: {spark.version}" in page
+    page = bench.markdown(measured)
+    assert f"pyspark {spark.version}" in page
+    assert f"Java {java_version}" in page
     for title in results:
         assert f"| {title} |" in page
 
@@ -87,15 +91,17 @@ def test_other_rows_in_files_are_noticed(tmp_path: Path) -> None:
 
 
 def test_targets_are_judged() -> None:
-    results = {
+    times = {
         "cold: load": {PLANNER: 9.0, PARQUET: 1.0},
         "load": {PLANNER: 1.0, PARQUET: 1.0},
         THREE: {PLANNER: 1.5, PARQUET: 1.0},
         "convert": {CONVERT: 2.0, ROWS_TO_MOSAIC: 9.8},
     }
-    judged = [(one.measured, one.met) for one in bench.targets(results, PLAN)]
+    results = bench.results_of(times, PLAN, {"mosaic": 12_300_000}, "17")
+    judged = [(one.measured, one.met) for one in bench.targets(results)]
     assert judged == [(1.0, True), (1.5, False), (4.9, False)]
-    page = bench.markdown(results, PLAN, {}, {})
+    page = bench.markdown(results)
+    assert "- mosaic: 12.3 MB" in page
     assert "| NOT met | 4.90 |" in page
     assert f"| load | {PARQUET} | 1.00 | 1.00 |" in page
 

@@ -1,0 +1,96 @@
+"""What is measured of fastmosaic alone: schemas that it has not seen, and statistics."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+
+import fastmosaic as fm
+
+from .contenders import Contender
+from .floor import columns_floor
+from .plan import ALL_STATISTICS, NEW_SCHEMA, WITH_STATISTICS, WITHOUT_STATISTICS
+from .results import FLOOR, OURS, Missing
+from .worker import Worker, best_time, no_gc, timed
+
+SCHEMAS = 8
+
+Add = Callable[[str, str, "float | Missing"], None]  # a measure, a contender and its result
+
+
+def measure(ours: Contender, table_path: str, folder: Path, column: str, add: Add) -> None:
+    """Measure a table, in a process of its own. `column` is one to read of it."""
+    with Worker(ours) as process:
+        args = table_path, str(folder / "own"), column
+        times = process.call(statistics_times, *args[:2], seconds=300)
+        if isinstance(times, Missing):
+            times = {WITH_STATISTICS: times}
+        times[NEW_SCHEMA] = process.call(new_schema_time, *args, seconds=300)
+    for name, seconds in times.items():
+        add(name, OURS, seconds)
+    if not isinstance(times[NEW_SCHEMA], Missing):
+        path = _variant(args[1], 0)
+        floor = columns_floor(path, [_renamed(column, 0)])
+        add(NEW_SCHEMA, FLOOR, best_time(floor, 0.1))
+
+
+def statistics_times(_: Contender, table_path: str, path: str) -> dict[str, float]:
+    """Writing without and with statistics of all columns, by turns; and reading them all."""
+    table = _table(table_path)
+    works = {
+        WITHOUT_STATISTICS: lambda: fm.write_table(table, path),
+        WITH_STATISTICS: lambda: fm.write_table(table, path, write_statistics=True),
+    }
+    best = dict.fromkeys(works, float("inf"))
+    spent, turn = 0.0, 0
+    with no_gc():
+        while turn < 3 or (spent < 3 and turn < 20):
+            for name, work in works.items():
+                seconds, _ = timed(work)
+                best[name] = min(best[name], seconds)
+                spent += seconds
+            turn += 1
+    found = all_statistics(path)
+    if len(found) != table.num_columns:
+        raise AssertionError(f"{len(found)} statistics of {table.num_columns} columns")
+    return best | {ALL_STATISTICS: best_time(lambda: all_statistics(path), 0.5)}
+
+
+def all_statistics(path: str) -> list[tuple[object, object, object]]:
+    """Open a file and look at the statistics of every column in every row group."""
+    metadata = fm.read_metadata(path)
+    return [
+        (known.null_count, known.min, known.max)
+        for group in map(metadata.row_group, range(metadata.num_row_groups))
+        for known in group.statistics.values()
+    ]
+
+
+def new_schema_time(contender: Contender, table_path: str, path: str, column: str) -> float:
+    """The best time to read one column of a file whose schema the process has not seen."""
+    table = _table(table_path)
+    for i in range(SCHEMAS):
+        names = [_renamed(name, i) for name in table.column_names]
+        contender.write(table.rename_columns(names), _variant(path, i))
+    contender.write(table, path)
+    contender.read(path, [column])
+    with no_gc():
+        return min(
+            timed(lambda i=i: contender.read(_variant(path, i), [_renamed(column, i)]))[0]
+            for i in range(SCHEMAS)
+        )
+
+
+def _variant(path: str, i: int) -> str:
+    return f"{path}-{i}"
+
+
+def _renamed(name: str, i: int) -> str:
+    return f"{name}_{i}"
+
+
+def _table(path: str) -> pa.Table:
+    with pa.OSFile(path) as file:
+        return pa.ipc.open_file(file).read_all()
