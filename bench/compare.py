@@ -17,7 +17,7 @@ from pathlib import Path
 from statistics import geometric_mean
 from typing import Any
 
-from .results import OURS, Results, unit
+from .results import OURS, REFERENCE, Results, unit
 
 WIDTH = 80
 
@@ -34,6 +34,16 @@ class Change:
     after: float
 
     @property
+    def name(self) -> str:
+        by = "" if self.contender == OURS else f", {self.contender}"
+        return f"{self.measure}: {self.case}{by}"
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether fastmosaic takes part, if only below Spark or DuckDB."""
+        return "mosaic" in self.contender and self.contender != REFERENCE
+
+    @property
     def ratio(self) -> float:
         if self.before == 0:
             return 1.0 if self.after == 0 else math.inf
@@ -48,12 +58,13 @@ class Comparison:
     only_before: list[tuple[str, ...]]
     only_after: list[tuple[str, ...]]
 
-    def of(self, contender: str, text: str = "") -> list[Change]:
-        """Those of a contender whose case or measure contains a text; largest ratio first."""
+    def of(self, contender: str | None = None, text: str = "") -> list[Change]:
+        """Ours, or those of a contender, whose name contains a text; largest ratio first."""
         found = [
             change
             for change in self.changes
-            if change.contender == contender and text in f"{change.measure}: {change.case}"
+            if (change.contender == contender if contender else change.is_ours)
+            and text in change.name
         ]
         return sorted(found, key=lambda change: change.ratio, reverse=True)
 
@@ -100,19 +111,22 @@ class Summary:
 def summaries(comparison: Comparison, changes: Sequence[Change]) -> list[Summary]:
     """A summary of each measure, in the order of the results."""
     found = []
-    keys = {(one.bench, one.case, one.measure): one.contender for one in changes}
-    measures = dict.fromkeys(one.measure for one in comparison.changes)
-    for measure in measures:
+    chosen = set(changes)
+    places = {(one.bench, one.case, one.measure) for one in changes}
+    for measure in dict.fromkeys(one.measure for one in comparison.changes):
         ratios = [one.ratio for one in changes if one.measure == measure]
+        if not ratios:
+            continue
         others = [
             one.ratio
             for one in comparison.changes
-            if one.measure == measure
-            and keys.get((one.bench, one.case, one.measure), one.contender) != one.contender
+            if (one.bench, one.case, measure) in places
+            and one.measure == measure
+            and one not in chosen
+            and not one.is_ours
         ]
-        if ratios:
-            mean, rest = _mean(ratios), _mean(others) if others else None
-            found.append(Summary(measure, len(ratios), mean, min(ratios), max(ratios), rest))
+        mean, rest = _mean(ratios), _mean(others) if others else None
+        found.append(Summary(measure, len(ratios), mean, min(ratios), max(ratios), rest))
     return found
 
 
@@ -138,7 +152,7 @@ def text(before: Path, after: Path, comparison: Comparison, changes: list[Change
     lines += ["", f"{'B / A':>6}{'A':>10}{'B':>10}  largest first"]
     for change in shown:
         values = [_value(change.measure, value) for value in (change.before, change.after)]
-        what = _cut(f"{change.measure}: {change.case}", WIDTH - 28)
+        what = _cut(change.name, WIDTH - 28)
         lines.append(f"{change.ratio:>6.2f}{values[0]:>10}{values[1]:>10}  {what}")
     if len(shown) < len(changes):
         lines.append(f"       {len(changes) - len(shown)} more; --top 0 shows all")
@@ -193,7 +207,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("before", type=Path, metavar="A", help="a file or directory of results")
     parser.add_argument("after", type=Path, metavar="B", help="another one")
-    parser.add_argument("--contender", default=OURS, metavar="NAME", help=f"by default {OURS}")
+    parser.add_argument("--contender", metavar="NAME", help=f"by default {OURS}")
     parser.add_argument("--only", default="", metavar="TEXT", help="measures or cases with it")
     parser.add_argument("--top", type=int, default=20, metavar="N", help="rows to show; 0 for all")
     parser.add_argument("--json", action="store_true", help="print JSON, with all results")
@@ -205,7 +219,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.error(str(error))
     changes = comparison.of(args.contender, args.only)
     if not changes:
-        parser.error(f"no results of {args.contender!r} in common that contain {args.only!r}")
+        who = args.contender or OURS
+        parser.error(f"no results of {who!r} in common that contain {args.only!r}")
     if args.json:
         print(json.dumps(as_json(comparison, changes), indent=1))
     else:

@@ -161,6 +161,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             check(works)
             for name, seconds in best_times(works, turns).items():
                 results.add(title, TIME, name, seconds)
+    results.names = list(dict.fromkeys(name for _, _, name in results.values))
     print(markdown(results))
     render.publish(results, args.out, complete=not args.quick)
     return 0

@@ -11,9 +11,11 @@ from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 
+from . import overview
 from .results import PUBLISHED, Results
 
-DOCS = Path(__file__).parents[1] / "docs"
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
 
 # By benchmark, the module whose function `write` makes its page.
 PAGES = {
@@ -31,6 +33,14 @@ def write(results: Results, folder: Path) -> Path:
     return import_module(f"bench.{PAGES[results.bench]}").write(results, folder)
 
 
+def write_docs(results: Results) -> list[Path]:
+    """Write the page of some results into the documentation, and the table that others show."""
+    pages = [write(results, DOCS)]
+    if results.bench == "files":
+        pages += overview.update(results, ROOT)
+    return pages
+
+
 def add_arguments(parser: argparse.ArgumentParser, quick: str) -> None:
     """The options that every benchmark has."""
     parser.add_argument("--quick", action="store_true", help=quick)
@@ -44,7 +54,7 @@ def publish(results: Results, out: Path | None, complete: bool) -> None:
     if out:
         paths = [results.save(out), write(results, out)]
     elif complete:
-        paths = [results.save(PUBLISHED), write(results, DOCS)]
+        paths = [results.save(PUBLISHED), *write_docs(results)]
     else:
         paths = []
     for path in paths:
@@ -54,10 +64,14 @@ def publish(results: Results, out: Path | None, complete: bool) -> None:
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.render", description=__doc__)
     parser.add_argument("files", nargs="*", type=Path, metavar="FILE", help="results")
-    parser.add_argument("--out", type=Path, default=DOCS, metavar="DIR", help="instead of docs")
+    parser.add_argument(
+        "--out", type=Path, metavar="DIR", help="write the pages there, not to docs"
+    )
     args = parser.parse_args(argv)
     for path in args.files or sorted(PUBLISHED.glob("*.json")):
-        print(f"Written: {write(Results.load(path), args.out)}")
+        results = Results.load(path)
+        for page in [write(results, args.out)] if args.out else write_docs(results):
+            print(f"Written: {page}")
     return 0
 
 

@@ -2,6 +2,7 @@
 
 import json
 import math
+import shutil
 import sys
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from bench import (
     kinds,
     kinds_page,
     measure,
+    overview,
     packaged,
     render,
     shapes,
@@ -25,7 +27,7 @@ from bench import (
 from bench.columns import digits, runs
 from bench.contenders import CONTENDERS
 from bench.packaged import Packaged
-from bench.plan import Case, Plan
+from bench.plan import HUNDRED, OPEN, Case, Plan
 from bench.results import OURS, PUBLISHED, SHARE, SIZE, TIME, WHOLE, WRITE, Missing, Results
 from bench.targets import Target
 
@@ -129,6 +131,17 @@ def test_a_text_selects_results() -> None:
     comparison = compare.compare({"kinds": results_of(BEFORE)}, {"kinds": results_of(AFTER)})
     assert [one.case for one in comparison.of(OURS, SIZE)] == ["b", "a"]
     assert [one.measure for one in comparison.of(OURS, ": a")] == [WRITE, SIZE]
+
+
+def test_results_of_others_are_compared_on_request() -> None:
+    spark = {("load", TIME, "fastmosaic, pruned by the planner"): 1.0, ("load", TIME, "Spark"): 2.0}
+    before = {"kinds": results_of(BEFORE), "spark": results_of(spark, "spark")}
+    after = {"kinds": results_of(AFTER), "spark": results_of(spark, "spark")}
+    comparison = compare.compare(before, after)
+    names = [one.name for one in comparison.of()]
+    assert f"{TIME}: load, fastmosaic, pruned by the planner" in names
+    assert len(names) == 5
+    assert [one.ratio for one in comparison.of("ORC")] == [1.5, 1.5]
 
 
 def test_nothing_becomes_something() -> None:
@@ -411,12 +424,50 @@ def test_a_page_of_datasets_is_made_from_results(tmp_path: Path) -> None:
 
 
 def test_the_pages_are_those_of_the_published_results(tmp_path: Path) -> None:
+    copy_overview(tmp_path)
     published = sorted(PUBLISHED.glob("*.json"))
     assert published
     for path in published:
-        page = render.write(Results.load(path), tmp_path)
-        committed = render.DOCS / page.relative_to(tmp_path)
-        assert page.read_text() == committed.read_text(), "run `python -m bench.render`"
+        results = Results.load(path)
+        pages = [render.write(results, tmp_path / "docs")]
+        if results.bench == "files":
+            pages += overview.update(results, tmp_path)
+        for page in pages:
+            committed = render.ROOT / page.relative_to(tmp_path)
+            assert page.read_text() == committed.read_text(), "run `python -m bench.render`"
+
+
+def copy_overview(folder: Path) -> None:
+    (folder / "docs").mkdir()
+    for page in overview.PAGES:
+        shutil.copy(render.ROOT / page, folder / page)
+
+
+def test_the_most_important_results_are_in_the_overview(tmp_path: Path) -> None:
+    at = Case("wide", 10_000, 4_500)
+    results = Plan((at,), 1, 1, 0, 0.1, 0.1, 1, 1, 60).results("files", CONTENDERS[:3])
+    for measure_name, values in {
+        OPEN: (0.000214, 0.0231, 0.0407),
+        HUNDRED: (0.0063, 0.4201, 0.0058),
+        WHOLE: (0.247, None, 1.1874),
+        WRITE: (0.763, 3.39, 12.3),
+        SIZE: (89_700_000, 97_100_000, 116_000_000),
+    }.items():
+        for name, value in zip(results.names, values, strict=True):
+            if value is not None:
+                results.add(at, measure_name, name, value)
+    copy_overview(tmp_path)
+    for path in overview.update(results, tmp_path):
+        assert (
+            "| 10,000 columns × 4,500 rows | fastmosaic | paimon-mosaic | Parquet |\n"  # noqa: RUF001
+            "|---|---:|---:|---:|\n"
+            "| open, read 1 column (ms) | **0.21** | 23 | 41 |\n"
+            "| open, read 100 columns (ms) | 6.3 | 420 | **5.8** |\n"
+            "| read all columns (ms) | **247** | - | 1,187 |\n"
+            "| write (s) | **0.76** | 3.4 | 12 |\n"
+            "| file size (MB) | **90** | 97 | 116 |\n\n"
+        ) in path.read_text()
+    assert "fastmosaic 0.21 ms, Parquet 41 ms]" in (tmp_path / "README.md").read_text()
 
 
 def test_only_a_complete_run_changes_the_checkout(
