@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import mosaic
 import pyarrow as pa
@@ -56,7 +56,7 @@ class FastMosaic(Contender):
     reads = "`read_table(path, columns=...)`"
     filters = "`read_table(..., filters=...)`, which skips row groups by their statistics"
 
-    def write(self, table: pa.Table, path: str, index: str = "", group_rows: int = 0) -> None:
+    def write(self, table: pa.Table, path: Any, index: str = "", group_rows: int = 0) -> None:
         fm.write_table(
             table,
             path,

@@ -39,13 +39,20 @@ def plan(quick: bool = False) -> Plan:
         cases += _real_cases(["scikit-learn: digits", "scikit-learn: iris", "gapminder"])
         times = {"rounds": 1, "turns": 1, "turn_seconds": 0.01, "round_seconds": 0.02}
     else:
-        cases += _cases(["features"], WIDE, 5_000, 20_000)
-        cases += _cases(["float32, 2 decimals"], WIDE, 1_000, 20_000)
+        cases += _cases(["features", "float32, 2 decimals"], WIDE, 5_000, 20_000)
         cases += _real_cases(packaged.TABLES)
         times = {"rounds": 3, "turns": 5, "turn_seconds": 0.03, "round_seconds": 0.1}
     # The real tables in the order of their parts.
     cases.sort(key=lambda case: case.part == SMALL)
-    return Plan(tuple(cases), first_turns=0, write_seconds=6, read_seconds=1.5, limit=600, **times)
+    return Plan(
+        tuple(cases),
+        first_turns=0,
+        write_seconds=6,
+        read_seconds=1.5,
+        limit=600,
+        open_file=True,
+        **times,
+    )
 
 
 def _cases(kinds: Iterable[str], part: str, columns: int, rows: int) -> Iterator[Case]:

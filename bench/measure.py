@@ -16,7 +16,7 @@ import pyarrow as pa
 from . import own, worker
 from .contenders import Contender
 from .floor import columns_floor, whole_floor
-from .plan import FIRST, OPEN, Case, Plan, Query
+from .plan import FIRST, OPEN, WRITE_OPEN, Case, Plan, Query
 from .results import FLOOR, MEMORY, OURS, SIZE, WRITE, Missing, Results
 from .worker import Worker, Written
 
@@ -123,6 +123,12 @@ class _Measurement:
             self.add(WRITE, name, written)
             return False
         self.add(WRITE, name, written.seconds)
+        if name == OURS and self.plan.open_file:
+            args = self.table_path, f"{self.path(name)}.open", budget
+            seconds = self.workers[contender].call(
+                worker.write_open, *args, seconds=self.plan.limit
+            )
+            self.add(WRITE_OPEN, name, seconds)
         self.add(SIZE, name, written.size)
         if not self.case.only:
             self.add(MEMORY, name, written.peak_bytes)

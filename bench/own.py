@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-import pyarrow as pa
-
 import fastmosaic as fm
 
 from .contenders import Contender
 from .floor import columns_floor
 from .plan import ALL_STATISTICS, NEW_SCHEMA, WITH_STATISTICS, WITHOUT_STATISTICS
 from .results import FLOOR, OURS, Missing
-from .worker import Worker, best_time, no_gc, timed
+from .worker import Worker, best_time, load, no_gc, timed
 
 SCHEMAS = 8
 
@@ -38,7 +36,7 @@ def measure(ours: Contender, table_path: str, folder: Path, column: str, add: Ad
 
 def statistics_times(_: Contender, table_path: str, path: str) -> dict[str, float]:
     """Writing without and with statistics of all columns, by turns; and reading them all."""
-    table = _table(table_path)
+    table = load(table_path)
     works = {
         WITHOUT_STATISTICS: lambda: fm.write_table(table, path),
         WITH_STATISTICS: lambda: fm.write_table(table, path, write_statistics=True),
@@ -70,7 +68,7 @@ def all_statistics(path: str) -> list[tuple[object, object, object]]:
 
 def new_schema_time(contender: Contender, table_path: str, path: str, column: str) -> float:
     """The best time to read one column of a file whose schema the process has not seen."""
-    table = _table(table_path)
+    table = load(table_path)
     for i in range(SCHEMAS):
         names = [_renamed(name, i) for name in table.column_names]
         contender.write(table.rename_columns(names), _variant(path, i))
@@ -89,8 +87,3 @@ def _variant(path: str, i: int) -> str:
 
 def _renamed(name: str, i: int) -> str:
     return f"{name}_{i}"
-
-
-def _table(path: str) -> pa.Table:
-    with pa.OSFile(path) as file:
-        return pa.ipc.open_file(file).read_all()

@@ -35,12 +35,14 @@ class Packaged:
         path = _folder(self.package) / self.path
         if path.suffix == ".json":
             return pa.Table.from_pylist(json.loads(path.read_text(encoding="utf-8")))
-        return csv.read_csv(
+        table = csv.read_csv(
             self._content(path),
             csv.ReadOptions(block_size=1 << 27, **self.reading),  # one block: one chunk
             csv.ParseOptions(**self.parsing),
             csv.ConvertOptions(strings_can_be_null=True),
         )
+        # R leaves the column of row names without a name, which is not allowed in Mosaic.
+        return table.rename_columns([name or "row_name" for name in table.column_names])
 
     def _content(self, path: Path) -> str | io.BytesIO:
         """What pyarrow can read; it recognises .gz by itself."""

@@ -25,6 +25,7 @@ HUNDRED, HUNDRED_ADJACENT = "open + 100 scattered", "open + 100 adjacent"
 FILTER = "filter, 10 columns"
 
 # Measures of fastmosaic alone.
+WRITE_OPEN = "write to an open file"  # which is not synced to disk, as the others do not sync
 NEW_SCHEMA = "open + 1, schema not seen before"
 ALL_STATISTICS = "all statistics"
 WITHOUT_STATISTICS = "write without statistics, by turns"
@@ -110,6 +111,7 @@ class Plan:
     read_seconds: float  # once a contender has spent so long on a query, it gets no more turns
     limit: float  # seconds after which a contender is stopped
     left_out: Sequence[tuple[Case, str]] = ()  # contenders too slow for this plan
+    open_file: bool = False  # also measure WRITE_OPEN
 
     def results(self, bench: str, contenders: Sequence[Contender]) -> Results:
         """Results of this plan, none of them measured yet."""

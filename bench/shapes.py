@@ -56,15 +56,15 @@ def _markov(rng: Rng, states: int, count: int) -> np.ndarray:
 
 # The rows of the table in which numeric columns were first seen to be large.
 FIRST: dict[str, Column] = {
-    "float32, 2 decimals": lambda rng, n: rng.normal(20, 4, n).round(2).astype(np.float32),
-    "float64, 3 decimals": lambda rng, n: rng.uniform(0, 1_000, n).round(3),
-    "float64 walk, 2 decimals": lambda rng, n: walk(rng, 0.5, n, 100).round(2),
+    "float32, 2 decimals": lambda rng, n: rng.normal(size=n).round(2).astype(np.float32),
+    "float64, 3 decimals": lambda rng, n: rng.normal(0, 5, n).round(3),
+    "float64 walk, 2 decimals": lambda rng, n: walk(rng, 0.05, n, 100).round(2),
     "float64, full entropy": lambda rng, n: rng.normal(size=n),
     "int32 in 0..1000": lambda rng, n: rng.integers(0, 1_001, n, np.int32),
-    "int64 counter": lambda rng, n: rising(rng, 100, n),
-    "timestamps, ms, rising": lambda rng, n: _milliseconds(rising(rng, 2_000, n, START_MS)),
+    "int64 counter": lambda rng, n: rising(rng, 10, n),
+    "timestamps, ms, rising": lambda rng, n: _milliseconds(rising(rng, 200, n, START_MS)),
     "strings, 1,000 categories": lambda rng, n: joined("category_", rng.integers(0, 1_000, n)),
-    "strings, Zipf over 5,000": lambda rng, n: joined("item-", ranks(rng, 5_000, n)),
+    "strings, Zipf over 5,000": lambda rng, n: joined("v", ranks(rng, 5_000, n, 1.35)),
 }
 
 # Further ones, of many types.

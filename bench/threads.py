@@ -28,7 +28,7 @@ from .contenders import Contender, FastMosaic
 from .plan import Case
 from .report import Grid, figure
 from .results import OURS, SHARE, WHOLE, WRITE, Missing, Results
-from .worker import Worker, no_gc, timed
+from .worker import Worker, load, no_gc, timed
 
 OPERATIONS = (WHOLE, WRITE)
 THREADS = (1, 2)
@@ -83,7 +83,7 @@ def use_two_cores() -> None:
 def times(_: Contender, table_path: str, path: str, turns: int) -> dict[str, float]:
     """The best time of each operation with each number of threads, by turns."""
     use_two_cores()
-    table = _table(table_path)
+    table = load(table_path)
     works = {
         with_threads(operation, threads): work_of(operation, threads, table, path)
         for operation in OPERATIONS
@@ -130,7 +130,7 @@ def _sampled(spy: str, pid: int, seconds: float) -> float | Missing:
 def loop(operation: str, threads: str, table_path: str, path: str) -> None:
     """Do the work again and again until this process is stopped."""
     use_two_cores()
-    work = work_of(operation, int(threads), _table(table_path), path)
+    work = work_of(operation, int(threads), load(table_path), path)
     work()
     print("ready", flush=True)
     while True:
@@ -163,11 +163,6 @@ def _measure(results: Results, plan: Plan, case: Case, folder: Path) -> None:
         for threads in THREADS:
             share = gil_share(operation, threads, *paths, plan.sampled_seconds)
             results.add(case, share_of(operation, threads), OURS, share)
-
-
-def _table(path: str) -> pa.Table:
-    with pa.OSFile(path) as file:
-        return pa.ipc.open_file(file).read_all()
 
 
 # ---- the page

@@ -27,7 +27,7 @@ from bench import (
 from bench.columns import digits, runs
 from bench.contenders import CONTENDERS
 from bench.packaged import Packaged
-from bench.plan import HUNDRED, OPEN, Case, Plan
+from bench.plan import HUNDRED, OPEN, WRITE_OPEN, Case, Plan
 from bench.results import OURS, PUBLISHED, SHARE, SIZE, TIME, WHOLE, WRITE, Missing, Results
 from bench.targets import Target
 
@@ -233,6 +233,7 @@ def measured() -> Results:
             results.add(at, SIZE, name, size * 1000)
             results.add(at, WRITE, name, 2.0 if name == OURS else size / 10)
             results.add(at, WHOLE, name, 1.0)
+            results.add(at, WRITE_OPEN, OURS, 1.4)
     return results
 
 
@@ -268,6 +269,18 @@ def test_targets_of_kinds_are_judged(measured: Results) -> None:
     written = "each file written faster than Parquet"
     assert of(f"one: {written}") == (1.0, "met", "a; missed by 0 of 2")
     assert of(f"one: {written}, no dictionary") == (1.25, "NOT met", "a; missed by 1 of 2")
+    unsynced = "each file written faster, not synced, than Parquet"
+    assert of(f"one: {unsynced}, no dictionary") == (1.4 / 1.6, "met", "a; missed by 0 of 2")
+
+
+def test_what_only_another_format_can_store_misses_the_target(measured: Results) -> None:
+    del measured.values[str(CASES[2]), SIZE, OURS]
+    (target,) = [
+        one
+        for one in kinds_page.targets(kinds_page.of(measured))
+        if one.text.startswith("two: each file at")
+    ]
+    assert (target.measured, target.verdict) == (math.inf, "NOT met")
 
 
 def test_it_is_said_where_another_format_is_smaller(measured: Results) -> None:
@@ -282,7 +295,7 @@ def test_a_page_of_kinds_is_made_from_its_file(measured: Results, tmp_path: Path
     path = measured.save(tmp_path)
     assert render.main([str(path), "--out", str(tmp_path / "docs")]) == 0
     page = (tmp_path / "docs" / "kinds.md").read_text()
-    assert "| a | 10 | 20 | 16 | 8.0 | 0.62 | 1.25 | 1.00 |" in page
+    assert "| a | 10 | 20 | 16 | 8.0 | 0.62 | 1.25 | 0.87 | 1.00 |" in page
     assert "- ORC, c, write: no such type" in page
     for name in ("kinds-size", "kinds-ratios"):
         assert f"](benchmarks/{name}.png)" in page
@@ -291,11 +304,12 @@ def test_a_page_of_kinds_is_made_from_its_file(measured: Results, tmp_path: Path
 
 def test_kinds_are_measured(tmp_path: Path) -> None:
     cases = (case("float32, 2 decimals", "one"), case("sparse float64 with NaN", "two"))
-    plan = Plan(cases, 1, 1, 0, 0.001, 0.001, 1, 1, 60)
+    plan = Plan(cases, 1, 1, 0, 0.001, 0.001, 1, 1, 60, open_file=True)
     contenders = [one for one in CONTENDERS if one.name in SIZES]
     results = measure.run(plan, contenders, tmp_path, lambda line: None, "kinds")
     assert results.bench == "kinds"
     assert not results.wrong
+    assert results.of(cases[0], WRITE_OPEN).keys() == {OURS}
     assert {name: len(results.of(cases[1], SIZE)) for name in SIZES} == dict.fromkeys(SIZES, 4)
     assert "Targets" in kinds_page.text(results)
 
@@ -339,7 +353,7 @@ def test_tables_are_read_from_packages(tmp_path: Path, monkeypatch: pytest.Monke
     folder = tmp_path / "some_package_with_data"
     folder.mkdir()
     (folder / "__init__.py").write_text("raise ImportError('packages are not imported')")
-    text = "number,name\n1,a\n,b\n3,NA\n"
+    text = ",name\n1,a\n,b\n3,NA\n"
     (folder / "a.csv").write_text(text)
     (folder / "a.csv.gz").write_bytes(gzip.compress(text.encode()))
     with zipfile.ZipFile(folder / "a.zip", "w") as archive:
@@ -347,11 +361,12 @@ def test_tables_are_read_from_packages(tmp_path: Path, monkeypatch: pytest.Monke
     with tarfile.open(folder / "a.tar.gz", "w:gz") as archive:
         archive.add(folder / "a.csv", "deep/inner.csv")
     (folder / "a.json").write_text(
-        '[{"number": 1, "name": "a"}, {"number": null, "name": "b"}, {"number": 3, "name": null}]'
+        '[{"row_name": 1, "name": "a"}, {"row_name": null, "name": "b"},'
+        ' {"row_name": 3, "name": null}]'
     )
     monkeypatch.syspath_prepend(tmp_path)
 
-    expected = pa.table({"number": [1, None, 3], "name": ["a", "b", None]})
+    expected = pa.table({"row_name": [1, None, 3], "name": ["a", "b", None]})
     for path, member in (
         ("a.csv", ""),
         ("a.csv.gz", ""),
