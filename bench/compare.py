@@ -227,7 +227,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(text(args.before, args.after, comparison, changes, args.top))
     worse = [one for one in changes if args.fail_above and one.ratio > args.fail_above]
     if worse:
-        print(f"\n{len(worse)} results are more than {args.fail_above:g} times", file=sys.stderr)
+        summary = f"{len(worse)} of {len(changes)} ratios are above {args.fail_above:g}"
+        print(f"\n{summary}", file=sys.stderr)
     return 1 if worse else 0
 
 

@@ -78,7 +78,7 @@ python -m bench --only fastmosaic,parquet --out /tmp/somewhere
 `make bench-size` measures files of several gigabytes, a million columns, and many row groups and files; see
 [Benchmarks at size](size.md).
 
-{report.file_targets(results).markdown().replace("### ", "## ")}"""
+{report.file_targets(results).markdown("##")}"""
 
 
 def _method(plan: Plan) -> str:

@@ -15,9 +15,9 @@ from pathlib import Path
 from .plan import Case, Plan
 from .results import WHOLE
 
-FIRST = "first shapes"
-FURTHER = "further shapes"
-UNSEEN = "unseen shapes"
+COMMON = "common columns"
+MORE = "more columns"
+HELD_OUT = "held-out columns"
 WIDE = "wide tables"
 REAL = "real tables"
 SMALL = "small real tables"
@@ -28,11 +28,11 @@ def plan(quick: bool = False) -> Plan:
     """All kinds; or a part of them, with fewer columns and rows."""
     from . import packaged, shapes, unseen
 
-    first, further = ((10, 4_000), (10, 4_000)) if quick else ((60, 20_000), (40, 15_000))
+    common, more = ((10, 4_000), (10, 4_000)) if quick else ((60, 20_000), (40, 15_000))
     cases = [
-        *_cases(shapes.FIRST, FIRST, *first),
-        *_cases(list(shapes.FURTHER)[:: 12 if quick else 1], FURTHER, *further),
-        *_cases(list(unseen.UNSEEN)[:: 8 if quick else 1], UNSEEN, *further),
+        *_cases(shapes.COMMON, COMMON, *common),
+        *_cases(list(shapes.MORE)[:: 12 if quick else 1], MORE, *more),
+        *_cases(list(unseen.UNSEEN)[:: 8 if quick else 1], HELD_OUT, *more),
     ]
     if quick:
         cases += _cases(["features"], WIDE, 200, 2_000)

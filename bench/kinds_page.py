@@ -258,22 +258,23 @@ hide:
 
 # Benchmarks by kind of data
 
-File sizes and speed for {sets}. All formats were measured side by side in one run, with zstd
-and their defaults. Parquet is written twice, with and without dictionaries; comparisons use *the smaller*
-of the two files. `make bench` reproduces every number on this page.
+File sizes and speed for {sets}.
+All formats were measured side by side in one run, with zstd and their defaults. Parquet is written twice, with
+and without dictionaries; comparisons use *the smaller* of the two files. `make bench` reproduces every number
+on this page.
 
 ![Size of the files, relative to fastmosaic](benchmarks/kinds-size.png)
 
 ![fastmosaic relative to Parquet: one dot for each table](benchmarks/kinds-ratios.png)
 
-{sum_grid(kinds).markdown()}
+{sum_grid(kinds).markdown("##")}
 Each sum and its ratio cover the tables that both formats can store.
 
-{speed_grid(kinds).markdown()}
+{speed_grid(kinds).markdown("##")}
 Below 1, fastmosaic is smaller or faster.
 
-{larger_grid(kinds).markdown()}
-{report.target_grid("Targets", targets(kinds)).markdown()}
+{larger_grid(kinds).markdown("##")}
+{report.target_grid("Targets", targets(kinds)).markdown("##")}
 To compare two runs, for example before and after a change, use `python -m bench.compare`.
 
 ## Results
@@ -284,9 +285,9 @@ write, time to write to an open file, and time to read all columns. Below 1, fas
 {parts}
 ## Data
 
-- **First and further shapes**: random columns of one kind, which were used to tune how fastmosaic chooses
-  encodings.
-- **Unseen shapes** are held out: they were not used for tuning, and show what to expect of other data.
+- **Common columns** and **more columns**: tables in which all columns are of one kind. They were used to tune
+  how fastmosaic chooses encodings.
+- **Held-out columns** were not used for tuning, and show what to expect of other data.
 - **features**: 45 % float32, 15 % float64, 15 % integers, 15 % strings, 5 % booleans and 5 % timestamps.
   Half of the columns contain nulls.
 - **Real tables** are part of the Python packages that are named before the colon. *Small* ones have fewer

@@ -11,8 +11,6 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-import zstandard
-
 import fastmosaic
 
 _STATUS = Path("/proc/self/status")
@@ -59,7 +57,7 @@ def _versions() -> dict[str, str]:
             found[name] = version(name)
         except PackageNotFoundError:
             continue
-    return found | {"libzstd": ".".join(map(str, zstandard.ZSTD_VERSION))}
+    return found
 
 
 def description() -> dict[str, str]:

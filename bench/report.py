@@ -43,12 +43,12 @@ class Grid:
         notes = [f"  {note}" for note in self.notes]
         return "\n".join([self.title, rule, printed[0], rule, *printed[1:], *notes]) + "\n"
 
-    def markdown(self) -> str:
+    def markdown(self, heading: str = "###") -> str:
         rule = ["---" if i in self.left else "---:" for i in range(len(self.header))]
         lines = [self.header, rule, *self.rows]
         printed = ["| " + " | ".join(line) + " |" for line in lines]
         notes = ["", *(f"- {note}" for note in self.notes)] if self.notes else []
-        return "\n".join([f"### {self.title}", "", *printed, *notes]) + "\n"
+        return "\n".join([f"{heading} {self.title}", "", *printed, *notes]) + "\n"
 
 
 def figure(value: float | None) -> str:

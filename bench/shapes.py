@@ -55,7 +55,7 @@ def _markov(rng: Rng, states: int, count: int) -> np.ndarray:
 
 
 # The rows of the table in which numeric columns were first seen to be large.
-FIRST: dict[str, Column] = {
+COMMON: dict[str, Column] = {
     "float32, 2 decimals": lambda rng, n: rng.normal(size=n).round(2).astype(np.float32),
     "float64, 3 decimals": lambda rng, n: rng.normal(0, 5, n).round(3),
     "float64 walk, 2 decimals": lambda rng, n: walk(rng, 0.05, n, 100).round(2),
@@ -68,7 +68,7 @@ FIRST: dict[str, Column] = {
 }
 
 # Further ones, of many types.
-FURTHER: dict[str, Column] = {
+MORE: dict[str, Column] = {
     "float32, 1 decimal": lambda rng, n: rng.uniform(0, 500, n).round(1).astype(np.float32),
     "float32, 4 significant digits": lambda rng, n: np.array(
         [float(f"{x:.3e}") for x in rng.lognormal(3, 2, n)], np.float32
@@ -214,4 +214,4 @@ FURTHER: dict[str, Column] = {
     ),
 }
 
-KINDS: dict[str, Maker] = {name: table_of(make) for name, make in (FIRST | FURTHER).items()}
+KINDS: dict[str, Maker] = {name: table_of(make) for name, make in (COMMON | MORE).items()}

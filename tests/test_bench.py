@@ -157,6 +157,32 @@ def test_targets_are_judged() -> None:
     assert verdicts["whole table, 4,500 rows: faster than every peer"] == "not measured"
 
 
+def test_targets_of_fastmosaic_alone_are_judged() -> None:
+    case = Case("wide", 10_000, 500)
+    results = replace(PLAN, cases=(case,)).results("files", CONTENDERS)
+    for measured, ours, least in [
+        (WHOLE, 0.050, 0.020),
+        (FIRST, 0.0009, None),
+        (NEW_SCHEMA, 0.0006, 0.0003),
+        (ALL_STATISTICS, 0.0205, None),
+        (WITH_STATISTICS, 0.33, None),
+        (WITHOUT_STATISTICS, 0.30, None),
+    ]:
+        results.add(case, measured, OURS, ours)
+        if least:
+            results.add(case, measured, FLOOR, least)
+    judged = {one.text: (one.measured, one.verdict) for one in targets(results)}
+    assert judged["whole table, 500 rows: at most 2 times the physical floor"] == (2.5, "NOT met")
+    assert judged[f"{FIRST}, 500 rows: at most 1 ms"] == (0.9, "met")
+    assert judged[f"{NEW_SCHEMA}, 500 rows: at most 3 times the physical floor"] == (2, "met")
+    assert judged[f"{ALL_STATISTICS}, 500 rows: at most 20 ms"] == (20.5, "NOT met")
+    assert judged[f"{WITH_STATISTICS}, 500 rows: at most 1.15 times as long as without"] == (
+        pytest.approx(1.1),
+        "met",
+    )
+    assert judged[f"{FIRST}, 10 rows: at most 1 ms"] == (None, "not measured")
+
+
 def test_the_best_peer_is_neither_ours_nor_the_reference() -> None:
     results = PLAN.results("files", CONTENDERS)
     for name, value in [(OURS, 1), (REFERENCE, 2), ("Parquet", 4), ("ORC", 3)]:

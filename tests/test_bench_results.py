@@ -163,7 +163,7 @@ def test_the_exit_status_tells_a_regression(
     printed = capsys.readouterr()
     assert "  2.00    500 ms       1 s  write: a\n" in printed.out
     assert "  0.90      1 kB    0.9 kB  file size: a\n" in printed.out
-    assert ("1 results are more than 1.9 times" in printed.err) == (status == 1)
+    assert ("1 of 4 ratios are above 1.9" in printed.err) == (status == 1)
 
 
 def test_a_comparison_fits_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
