@@ -25,7 +25,7 @@ import fastmosaic as fm
 from . import machine, render, report
 from .results import OURS, TIME, Results
 from .tables import ROW_NUMBER, numbered, wide
-from .worker import timed
+from .worker import best_times
 
 NUM_COLUMNS = 2_000
 NUM_ROWS = 500
@@ -110,15 +110,6 @@ def _rows(answer: Any) -> Any:
     if isinstance(answer, pl.DataFrame):
         answer = answer.to_arrow()
     return answer.to_pydict() if isinstance(answer, pa.Table) else answer
-
-
-def best_times(works: dict[str, Work], turns: int) -> dict[str, float]:
-    """The best time of each in seconds; they take turns."""
-    best = dict.fromkeys(works, float("inf"))
-    for _ in range(turns):
-        for name, work in works.items():
-            best[name] = min(best[name], timed(work)[0])
-    return best
 
 
 def write(results: Results, folder: Path) -> Path:

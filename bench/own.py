@@ -11,7 +11,7 @@ from .contenders import Contender
 from .floor import columns_floor
 from .plan import ALL_STATISTICS, NEW_SCHEMA, WITH_STATISTICS, WITHOUT_STATISTICS
 from .results import FLOOR, OURS, Missing
-from .worker import Worker, best_time, load, no_gc, timed
+from .worker import Worker, best_time, best_times, load, no_gc, timed
 
 SCHEMAS = 8
 
@@ -41,15 +41,7 @@ def statistics_times(_: Contender, table_path: str, path: str) -> dict[str, floa
         WITHOUT_STATISTICS: lambda: fm.write_table(table, path),
         WITH_STATISTICS: lambda: fm.write_table(table, path, write_statistics=True),
     }
-    best = dict.fromkeys(works, float("inf"))
-    spent, turn = 0.0, 0
-    with no_gc():
-        while turn < 3 or (spent < 3 and turn < 20):
-            for name, work in works.items():
-                seconds, _ = timed(work)
-                best[name] = min(best[name], seconds)
-                spent += seconds
-            turn += 1
+    best = best_times(works, turns=3, seconds=3)
     found = all_statistics(path)
     if len(found) != table.num_columns:
         raise AssertionError(f"{len(found)} statistics of {table.num_columns} columns")

@@ -28,7 +28,7 @@ from .contenders import Contender, FastMosaic
 from .plan import Case
 from .report import Grid, figure
 from .results import OURS, SHARE, WHOLE, WRITE, Missing, Results
-from .worker import Worker, load, no_gc, timed
+from .worker import Worker, best_times, load
 
 OPERATIONS = (WHOLE, WRITE)
 THREADS = (1, 2)
@@ -43,7 +43,8 @@ class Plan:
     columns: int = 10_000
     kinds: tuple[str, ...] = ("wide", "float32, 2 decimals")
     rows: tuple[int, ...] = (10, 500, 4_500)
-    turns: int = 7
+    turns: int = 7  # at least
+    seconds: float = 4  # that the turns take at least
     sampled_seconds: float = 4
 
     @property
@@ -52,7 +53,7 @@ class Plan:
 
 
 FULL = Plan()
-QUICK = Plan(rows=(500,), turns=3, sampled_seconds=1)
+QUICK = Plan(rows=(500,), turns=3, seconds=1, sampled_seconds=1)
 
 
 # ---- measuring
@@ -80,7 +81,7 @@ def use_two_cores() -> None:
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:2])
 
 
-def times(_: Contender, table_path: str, path: str, turns: int) -> dict[str, float]:
+def times(_: Contender, table_path: str, path: str, turns: int, seconds: float) -> dict[str, float]:
     """The best time of each operation with each number of threads, by turns."""
     use_two_cores()
     table = load(table_path)
@@ -89,12 +90,7 @@ def times(_: Contender, table_path: str, path: str, turns: int) -> dict[str, flo
         for operation in OPERATIONS
         for threads in THREADS
     }
-    best = dict.fromkeys(works, float("inf"))
-    with no_gc():
-        for _ in range(turns):
-            for name, work in works.items():
-                best[name] = min(best[name], timed(work)[0])
-    return best
+    return best_times(works, turns, seconds)
 
 
 def gil_share(
@@ -154,7 +150,7 @@ def _measure(results: Results, plan: Plan, case: Case, folder: Path) -> None:
     fm.write_table(table, paths[1])
     del table
     with Worker(FastMosaic()) as worker:
-        found = worker.call(times, *paths, plan.turns, seconds=600)
+        found = worker.call(times, *paths, plan.turns, plan.seconds, seconds=600)
     if isinstance(found, Missing):
         raise SystemExit(f"{case}: {found.reason}")
     for measure, seconds in found.items():
@@ -238,7 +234,7 @@ which a thread holds the lock. `make bench` reproduces every number on this page
 
 ## Method
 
-- Times are the best of {results.options["turns"]} turns in a process that has two cores. One thread means `use_threads=False`.
+- Times are the best of at least {results.options["turns"]} turns in a process that has two cores. One thread means `use_threads=False`.
 - Files are read from the page cache. Writing goes to the null device, so that the disk is not measured.
 - [py-spy](https://pypi.org/project/py-spy/) samples the process from outside, {RATE} times a second for
   {results.options["sampled_seconds"]:g} s, without stopping it (`py-spy record --gil --nonblocking`). The share is the number of samples
