@@ -19,18 +19,18 @@ Add = Callable[[str, str, "float | Missing"], None]  # a measure, a contender an
 
 
 def measure(ours: Contender, table_path: str, folder: Path, column: str, add: Add) -> None:
-    """Measure a table, in a process of its own. `column` is one to read of it."""
-    with Worker(ours) as process:
-        args = table_path, str(folder / "own"), column
-        times = process.call(statistics_times, *args[:2], seconds=300)
+    """Measure a table, of which `column` is read. One process writes, another one reads."""
+    path = str(folder / "own")
+    with Worker(ours) as writer, Worker(ours) as reader:
+        times = writer.call(statistics_times, table_path, path, seconds=300)
         if isinstance(times, Missing):
             times = {WITH_STATISTICS: times}
-        times[NEW_SCHEMA] = process.call(new_schema_time, *args, seconds=300)
+        written = writer.call(write_schemas, table_path, path, seconds=300)
+        times[NEW_SCHEMA] = written or reader.call(new_schema_time, path, column, seconds=60)
     for name, seconds in times.items():
         add(name, OURS, seconds)
     if not isinstance(times[NEW_SCHEMA], Missing):
-        path = _variant(args[1], 0)
-        floor = columns_floor(path, [_renamed(column, 0)])
+        floor = columns_floor(_variant(path, 0), [_renamed(column, 0)])
         add(NEW_SCHEMA, FLOOR, best_time(floor, 0.1))
 
 
@@ -58,13 +58,17 @@ def all_statistics(path: str) -> list[tuple[object, object, object]]:
     ]
 
 
-def new_schema_time(contender: Contender, table_path: str, path: str, column: str) -> float:
-    """The best time to read one column of a file whose schema the process has not seen."""
+def write_schemas(contender: Contender, table_path: str, path: str) -> None:
+    """Write the table, and again with other names of all columns."""
     table = load(table_path)
+    contender.write(table, path)
     for i in range(SCHEMAS):
         names = [_renamed(name, i) for name in table.column_names]
         contender.write(table.rename_columns(names), _variant(path, i))
-    contender.write(table, path)
+
+
+def new_schema_time(contender: Contender, path: str, column: str) -> float:
+    """The best time to read one column of a file whose schema the process has not seen."""
     contender.read(path, [column])
     with no_gc():
         return min(
