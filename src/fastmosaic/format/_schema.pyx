@@ -1245,14 +1245,23 @@ cdef bint contains(
     return False
 
 
-def required(const uint8_t[::1] body not None, const int32_t[::1] type_starts not None,
+def required(const uint8_t[::1] body not None, const int32_t[::1] starts not None,
              const int32_t[::1] positions not None):
-    """Return a byte for each of the columns at `positions`: whether it must not be null."""
-    cdef Py_ssize_t i
-    cdef bytes result = PyBytes_FromStringAndSize(NULL, positions.shape[0])
+    """Return a byte for each of the columns at `positions`: whether it must not be null.
+
+    `starts` are where the columns begin, and the end of the last one.
+    """
+    cdef Py_ssize_t i, count = positions.shape[0]
+    cdef bytes result = PyBytes_FromStringAndSize(NULL, count)
     cdef uint8_t* flags = <uint8_t*>PyBytes_AsString(result)
-    for i in range(positions.shape[0]):
-        if not 0 <= positions[i] < type_starts.shape[0]:
-            raise ValueError(f"position {positions[i]} of {type_starts.shape[0]}")
-        flags[i] = body[type_starts[positions[i]] + 1] == 0  # after the type: whether it is nullable
+    cdef Body block = body_at(body, 0)
+    for i in range(count):
+        if not 0 <= positions[i] < starts.shape[0] - 1 or not 0 <= starts[positions[i]] < body.shape[0]:
+            raise ValueError(f"position {positions[i]} of {starts.shape[0] - 1}")
+    with nogil:
+        for i in range(count):
+            block.reader.at = block.start + starts[positions[i]]
+            take_varint(&block)
+            skip(&block, take_varint(&block))
+            flags[i] = body[offset_of(&block) + 1] == 0  # after the type: whether it is nullable
     return result

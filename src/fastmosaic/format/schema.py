@@ -143,7 +143,7 @@ class SchemaBlock:
     def type_ids(self) -> bytes:
         """The `TypeId` of each column."""
         body = self._body
-        return bytes([body[start] for start in self._type_starts])
+        return bytes([body[start] for start in self.type_starts])
 
     def field(self, position: int) -> pa.Field:
         column_type = self.column_type(position)
@@ -167,7 +167,7 @@ class SchemaBlock:
 
     def required(self, positions: array[int] | memoryview[int]) -> bytes:
         """Return a byte for each of the columns at `positions`: whether it must not be null."""
-        return _schema.required(self._body, self._type_starts, positions)
+        return _schema.required(self._body, self._starts, positions)
 
     def bucket_of(self, position: int) -> int:
         return position * self.num_buckets // self.num_columns

@@ -9,7 +9,6 @@ All bytes of a file are read by `Cursor` or by a kernel, and both check bounds.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from enum import IntEnum
 from typing import Final
 
