@@ -171,7 +171,7 @@ def remarks(results: Results) -> list[str]:
     for name, casts in results.casts.items():
         if casts:
             lines.append(
-                f"{name} returns other types, which were cast before comparing: {', '.join(casts)}."
+                f"{name} returns other types, which were cast before comparing: {', '.join(sorted(casts))}."
             )
     return lines
 
