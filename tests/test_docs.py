@@ -259,7 +259,8 @@ LISTS = pa.array([[1, 2], None, [], [3]], pa.list_(pa.int8()))
 
 def written(table: pa.Table, **options: object) -> bytes:
     sink = io.BytesIO()
-    given = {"num_buckets": 1, "compression": "none", "annex": False, **options}
+    given = {"num_buckets": 1, "compression": "none", "annex": False, "max_dict_entries": 255}
+    given |= options
     fm.write_table(table, sink, **given)
     return sink.getvalue()
 

@@ -170,9 +170,13 @@ def _place(stored: str, leaves: dict[str, int]) -> _LeafPlace | None:
     if last in (NULL, ELEMENT_NULL):
         if around in leaves:  # a struct without fields
             return _LeafPlace(leaves[around], True)
-        inside = (place for name, place in leaves.items() if name.startswith(f"{around}."))
-        first = next(inside, None)
-        return None if first is None else _LeafPlace(first, False)
+        while around:  # a struct without fields may be all that a map has beside its keys
+            inside = (place for name, place in leaves.items() if name.startswith(f"{around}."))
+            first = next(inside, leaves.get(around))
+            if first is not None:
+                return _LeafPlace(first, False)
+            around = around.rpartition(".")[0]
+        return None
     while around and around not in leaves:  # a map with lists as keys has columns for both
         around = around.rpartition(".")[0]
     return _LeafPlace(leaves[around], True) if around else None

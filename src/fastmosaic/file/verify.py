@@ -94,7 +94,7 @@ def verify(
     >>> damaged = bytearray(sink.getvalue())
     >>> damaged[12] ^= 1
     >>> print(fm.verify(bytes(damaged)).problems[0])
-    row group 0, bucket 0, offset 0: zstd: decompression error: Restored data doesn't match checksum
+    row group 0, bucket 0, offset 0: zstd: Restored data doesn't match checksum
     """
     opened = open_source(source, filesystem)
     try:

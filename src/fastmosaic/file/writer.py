@@ -56,13 +56,14 @@ class MosaicWriter:
         The filesystem of the path `where`.
     compression : {"zstd", "none", None}, default "zstd"
     compression_level : int, optional
-        The zstd level: 1 is fast, 19 is small. The default is 1 for data and 6 for column names,
-        which are small compared with the data unless there are few rows.
+        The zstd level: 1 is fast, 19 is small. By default, data is compressed about as fast as
+        with level 1, with parameters that suit each kind of page, and column names with level 6.
     write_statistics : bool or list of str, default False
         The columns whose minimum, maximum and null count are stored for each row group, so that
         `filters` can skip row groups. True selects every column whose type supports statistics.
     use_dictionary : bool or list of str, default True
-        The columns that may be dictionary-encoded, which is done where it saves space.
+        The columns that may be dictionary-encoded, which is done where it saves space after
+        compression.
     row_group_size : int, optional
         The maximum number of rows in a row group. By default only `row_group_bytes` limits it.
     row_group_bytes : int, default 256 MiB
@@ -82,9 +83,11 @@ class MosaicWriter:
         columns have at least this many bytes on average stores each column as a page, so that it
         can be read on its own. By default each bucket gets the layout that costs less on disk and
         in projected reads.
-    max_dict_entries : int, default 255
-        Compatibility: the maximum number of distinct values in a dictionary.
-    max_dict_total_bytes : int, default 32,768
+    max_dict_entries : int, optional
+        Compatibility: the maximum number of distinct values in a dictionary. With this option or
+        the next one, dictionaries are chosen by the rule of the Apache writer, which uses 255 and
+        32,768 bytes.
+    max_dict_total_bytes : int, optional
         Compatibility: the maximum number of bytes in a dictionary.
     checksum : bool, default True
         Compatibility: whether compressed blocks contain zstd checksums, which every reader

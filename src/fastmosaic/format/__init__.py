@@ -1,6 +1,7 @@
 """Bytes to Arrow and back: no I/O, no paths, no threads.
 
 _array        Kudu's array data block and its run-length encoding, without the GIL
+_choice       Predict which page of a column is the smallest after compression, without the GIL
 _collect      Take the values of Arrow arrays that are not null, without the GIL
 _crc          CRC-32C of any bytes, without the GIL
 _decode       Decode the bytes of a bucket to Arrow arrays, column by column, without the GIL
@@ -8,6 +9,7 @@ _dictionary   Find the distinct values of a column, sort them, and pack indices,
 _encode       Encode flat columns as the pages of a bucket, and compress them, without the GIL
 _hash         Hashes of Arrow values, without the GIL: the same in every process and on every machine
 _index        Walk over the row group index, and make Python values of its statistics
+_range        Find minimum and maximum of a column, as the format defines them, without the GIL
 _schema       Loops over the bytes of a schema block: column names, type descriptors, column order
 _zstd         zstd frames: the vendored library for the kernels, and for Python
 annex         The annex: optional sections that version 1 of the format has no place for

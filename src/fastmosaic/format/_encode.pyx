@@ -8,8 +8,7 @@ is predicted from counts (how many distinct values, equal neighbours, rising val
 where the prediction is unsure.
 """
 
-from libc.math cimport exp, log2
-from libc.stdint cimport INT64_MAX, UINT32_MAX, int8_t, int16_t, int32_t, int64_t, uint8_t, uintptr_t
+from libc.stdint cimport INT64_MAX, UINT32_MAX, int64_t, uint8_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcmp, memcpy, memset
 
@@ -17,78 +16,28 @@ from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.memoryview cimport PyMemoryView_FromMemory
 
 from fastmosaic.format._arrow cimport ArrowArray
+from fastmosaic.format._choice cimport (
+    BASE, LEVEL, MAX_ENTRIES, MIN_BLOCK, MIN_GROUP, MIXED, NEAR, SAMPLE_BYTES, SHORT, STEP, ZERO, Choice, Rule, Traits,
+    choose, describe, describe_numbers, parameters_of,
+)
 from fastmosaic.format._collect cimport (
     BLOCK, FINE, NO_MEMORY, ArrowColumns, CollectedColumns, Scratch, Source, Value, Walk, assemble, check,
-    count_valid,
-    need, next_block, number_width, numbers_of, plain_size_of, put_nulls, put_texts,
-    put_value, size_value,
+    count_valid, need, next_block, number_width, numbers_of, plain_size_of, put_nulls, put_texts, put_value,
+    size_value,
 )
 from fastmosaic.format._dictionary cimport (
-    Dictionary, Limits, free_dictionary, index_numbers, index_values, is_walk, pack_indices,
-    sort_entries,
+    Dictionary, Limits, free_dictionary, index_numbers, index_values, is_walk, pack_indices, sort_entries,
 )
+from fastmosaic.format._range cimport Range, measure_numbers, measure_values
+from fastmosaic.format._values cimport fm_swap_all16, fm_swap_all32, fm_swap_all64
 from fastmosaic.format._wire cimport (
-    ALL_NULL, ARRAY_BLOCK, BINARY, CONST, DECIMAL128, DICT, INT32, MAX_DIGITS, NUM_KINDS, PLAIN, TIMESTAMP_NS,
-    bit_width, fm_copy, fm_equal, fm_load32, fm_load64, fm_store16, fm_store32, fm_store64, fm_swap16,
-    fm_swap32, fm_swap64, put_varint, uint16_t, uint32_t, uint64_t, varint_size, width_of,
+    ALL_NULL, ARRAY_BLOCK, BINARY, CONST, DICT, MAX_DIGITS, NUM_KINDS, PLAIN, TIMESTAMP_NS, bit_width, fm_copy,
+    fm_equal, fm_store32, put_varint, uint32_t, uint64_t, varint_size, width_of,
 )
-from fastmosaic.format._zstd cimport (
-    DFAST, FAST, ZSTD_NO_MEMORY, Parameters, zstd_bound, zstd_compress,
-)
-
-cdef extern from *:
-    """
-    FM_CLONES static void fm_put16(uint8_t* to, const uint16_t* from, int64_t count) {
-        for (int64_t i = 0; i < count; i++) {
-            uint16_t v = __builtin_bswap16(from[i]);
-            memcpy(to + 2 * i, &v, 2);
-        }
-    }
-    FM_CLONES static void fm_put32(uint8_t* to, const uint32_t* from, int64_t count) {
-        for (int64_t i = 0; i < count; i++) {
-            uint32_t v = __builtin_bswap32(from[i]);
-            memcpy(to + 4 * i, &v, 4);
-        }
-    }
-    FM_CLONES static void fm_put64(uint8_t* to, const uint64_t* from, int64_t count) {
-        for (int64_t i = 0; i < count; i++) {
-            uint64_t v = __builtin_bswap64(from[i]);
-            memcpy(to + 8 * i, &v, 8);
-        }
-    }
-
-    /* The least and the greatest of integers. */
-    #define FM_RANGE(name, type) \
-        FM_CLONES static void name(const type* values, int64_t count, type* low, type* high) { \
-            type least = values[0], greatest = values[0]; \
-            for (int64_t i = 1; i < count; i++) { \
-                least = values[i] < least ? values[i] : least; \
-                greatest = values[i] > greatest ? values[i] : greatest; \
-            } \
-            *low = least; \
-            *high = greatest; \
-        }
-    FM_RANGE(fm_range8, int8_t)
-    FM_RANGE(fm_range16, int16_t)
-    FM_RANGE(fm_range32, int32_t)
-    FM_RANGE(fm_range64, int64_t)
-    """
-    void fm_put16(uint8_t* to, const uint16_t* source, int64_t count) nogil
-    void fm_put32(uint8_t* to, const uint32_t* source, int64_t count) nogil
-    void fm_put64(uint8_t* to, const uint64_t* source, int64_t count) nogil
-    void fm_range8(const int8_t* values, int64_t count, int8_t* low, int8_t* high) nogil
-    void fm_range16(const int16_t* values, int64_t count, int16_t* low, int16_t* high) nogil
-    void fm_range32(const int32_t* values, int64_t count, int32_t* low, int32_t* high) nogil
-    void fm_range64(const int64_t* values, int64_t count, int64_t* low, int64_t* high) nogil
+from fastmosaic.format._zstd cimport ZSTD_NO_MEMORY, Parameters, zstd_bound, zstd_compress
 
 cdef extern from "Python.h":
     const char* PyBytes_AsString(object o) except NULL
-
-ctypedef fused word:
-    uint8_t
-    uint16_t
-    uint32_t
-    uint64_t
 
 _FACTS = (
     "",
@@ -97,302 +46,6 @@ _FACTS = (
     "a time is negative or not less than 24 hours",
     "",
 )
-
-# ---- what to choose by
-
-
-# How pages are chosen and compressed.
-cdef struct Rule:
-    bint by_cost
-    int64_t max_entries    # of dictionaries, if not by cost
-    int64_t max_bytes
-    bint is_tuned          # whether zstd gets parameters that suit the page, not those of a level
-    int level
-    bint checksum
-
-
-cdef enum:
-    MAX_ENTRIES = 65536       # of a dictionary that is chosen by cost
-    SAMPLE_BYTES = 8192       # that are compressed to predict the size of a page
-    NEIGHBOURS = 4096         # values whose neighbours are compared
-    MIN_BLOCK = 512           # bytes that get a block of their own in a frame
-    MIN_GROUP = 4096          # the same for the parts of several pages
-    MIN_PADDED = 1000         # values from which unused entries may pay
-    SMALL_PAGE = 16384        # bytes for which level 1 has parameters of its own
-
-
-# zstd parameters for kinds of pages, measured in docs/layout.md.
-cdef enum Tuning:
-    LEVEL   # those of level 1
-    BASE    # numbers
-    SHORT   # float32: matches of four bytes
-    NEAR    # rising values and runs: only what came just before
-    ZERO    # the same for eight bytes of which most are zero
-    STEP    # values with equal differences
-    RUNS    # indices with runs
-    ENTROPY # indices without: nearly no matches
-    MIXED   # a whole bucket
-
-
-cdef Parameters parameters_of(int tuning, const Rule* rule) noexcept nogil:
-    cdef Parameters found
-    found.checksum = rule.checksum
-    found.level = rule.level
-    found.strategy = 0
-    if tuning == LEVEL or not rule.is_tuned:
-        return found
-    found.strategy = FAST
-    found.window_log = 20
-    found.hash_log = 16
-    found.chain_log = 6
-    found.search_log = 1
-    found.min_match = 6
-    if tuning == SHORT:
-        found.min_match = 4
-    elif tuning == NEAR:
-        found.min_match = 5
-        found.hash_log = 6
-    elif tuning == ZERO:
-        found.strategy = DFAST
-        found.min_match = 7
-        found.hash_log = 6
-    elif tuning == STEP:
-        found.strategy = DFAST
-        found.min_match = 7
-        found.hash_log = found.chain_log = 9
-    elif tuning == RUNS:
-        found.strategy = DFAST
-        found.min_match = 4
-        found.hash_log = 15
-        found.chain_log = 14
-    elif tuning == ENTROPY:
-        found.min_match = 7
-        found.hash_log = 6
-    elif tuning == MIXED:
-        found.min_match = 5
-        found.hash_log = 14
-    return found
-
-
-# What is known about the values of a column.
-cdef struct Traits:
-    int width            # bytes of a number; 0 for texts and large decimals
-    bint is_float
-    int64_t count
-    int64_t plain        # bytes as PLAIN
-    int64_t entries      # distinct values; 0 if there is no dictionary
-    int64_t table        # bytes of the entries with their number
-    double equal         # share of neighbours that are equal
-    double equal_rare    # the same without the most frequent value
-    double rising        # share of the neighbours that differ
-    bint has_steps       # whether most differences are equal
-    bint is_small        # whether all values are below 2**24
-    bint same_length     # of texts
-    double bits          # entropy of a value, if there are up to 256 distinct ones
-    double close         # share of neighbours that differ only after the first two bytes
-    double repeats       # share of the values that occurred before, roughly
-
-
-cdef struct Choice:
-    int encoding
-    int tuning
-    int plain_tuning     # if it is PLAIN after all
-    int64_t padded       # entries, with unused ones at the end
-    bint unsure          # whether to try another page too
-
-
-cdef int plain_tuning(const Traits* traits) noexcept nogil:
-    if traits.width == 0:
-        return NEAR if traits.equal_rare >= 0.5 else LEVEL
-    if traits.rising >= 0.9 and not traits.has_steps or traits.equal_rare >= 0.5:
-        return ZERO if traits.is_small else NEAR
-    if traits.plain <= SMALL_PAGE:
-        return LEVEL
-    if traits.has_steps:
-        return STEP
-    return SHORT if traits.is_float and traits.width == 4 and traits.repeats >= 0.3 else BASE
-
-
-cdef int64_t padding(const Traits* traits, int bits, bint runs) noexcept nogil:
-    """Return how many entries make indices of 4 or 8 bits, which zstd can code by frequency.
-
-    That does not pay if all values are about equally frequent, unless there are runs.
-    """
-    if not runs and (traits.count < MIN_PADDED or traits.bits > bits - 0.1):
-        return 0
-    if 5 <= bits <= 7:
-        return 129
-    return 9 if bits == 3 or (bits == 2 and runs) else 0
-
-
-cdef Choice choose(const Traits* traits) noexcept nogil:
-    """Choose the encoding that is probably the smallest after compression."""
-    cdef Choice choice
-    cdef int bits = bit_width(traits.entries)
-    cdef int64_t indices = (traits.count * bits + 7) // 8
-    cdef bint runs
-    choice.encoding = PLAIN
-    choice.tuning = choice.plain_tuning = plain_tuning(traits)
-    choice.padded = 0
-    choice.unsure = False
-    if traits.entries == 0 or traits.table + indices >= traits.plain:
-        return choice
-    if traits.rising >= 0.9 and bits > 2:
-        return choice
-    if traits.width == 1 and traits.entries > 16:
-        return choice
-    if 0 < traits.width <= 4 and bits > 8 and traits.entries > traits.count // 8:
-        return choice
-    if bits <= 8:
-        runs = traits.equal >= 0.5 or (bits >= 4 and traits.equal >= 0.3)
-        choice.encoding = DICT
-        if runs:
-            choice.tuning = RUNS
-            choice.padded = padding(traits, bits, True)
-        else:
-            choice.tuning = BASE
-            if traits.count < MIN_PADDED:
-                choice.tuning = LEVEL
-            elif traits.table <= indices:
-                choice.tuning = ENTROPY
-            choice.padded = padding(traits, bits, False)
-        return choice
-    choice.encoding = DICT
-    choice.unsure = traits.entries > traits.count // 8 or traits.equal_rare >= 0.5
-    if traits.equal >= 0.3:
-        choice.tuning = RUNS
-    elif traits.width == 0 and not traits.same_length:
-        choice.tuning = ENTROPY
-    else:
-        choice.tuning = BASE
-    return choice
-
-
-# ---- neighbours
-
-
-cdef struct Neighbours:
-    int64_t pairs
-    int64_t equal
-    int64_t rising
-    int64_t falling
-    int64_t close
-
-
-cdef void compare_words(const word* values, int64_t count, Neighbours* found) noexcept nogil:
-    """Compare neighbours as they are ordered in a file."""
-    cdef int64_t i, equal = 0, rising = 0, close = 0
-    cdef int shift = 8 * sizeof(word) - 16 if sizeof(word) > 2 else 0
-    for i in range(1, count):
-        equal += values[i] == values[i - 1]
-        rising += values[i] > values[i - 1]
-        close += (values[i] ^ values[i - 1]) >> shift == 0
-    found.close += close
-    found.pairs += count - 1
-    found.equal += equal
-    found.rising += rising
-    found.falling += count - 1 - equal - rising
-
-
-cdef Neighbours compare_neighbours(const uint8_t* values, int64_t count, int width) noexcept nogil:
-    """Compare the neighbours among numbers, or a sample of them in four places."""
-    cdef Neighbours found
-    cdef int64_t part = count if count <= NEIGHBOURS else NEIGHBOURS // 4
-    cdef int64_t start = 0, step = count if count <= NEIGHBOURS else (count - part) // 3
-    memset(&found, 0, sizeof(Neighbours))
-    while start + part <= count and count > 1:
-        if width == 1:
-            compare_words(values + start, part, &found)
-        elif width == 2:
-            compare_words(<const uint16_t*>values + start, part, &found)
-        elif width == 4:
-            compare_words(<const uint32_t*>values + start, part, &found)
-        else:
-            compare_words(<const uint64_t*>values + start, part, &found)
-        start += step
-    return found
-
-
-cdef bint has_equal_steps(const word* values, int64_t count) noexcept nogil:
-    """Return whether nine of ten differences at the beginning are the same."""
-    cdef int64_t i, steps = min(count - 1, <int64_t>256), equal = 0
-    cdef word step
-    if count < 16:
-        return False
-    step = values[steps // 2] - values[steps // 2 - 1]
-    if step == 0:
-        return False
-    for i in range(1, steps + 1):
-        equal += <word>(values[i] - values[i - 1]) == step
-    return 10 * equal > 9 * steps
-
-
-cdef bint has_steps(const uint8_t* values, int64_t count, int width) noexcept nogil:
-    if width == 2:
-        return has_equal_steps(<const uint16_t*>values, count)
-    if width == 4:
-        return has_equal_steps(<const uint32_t*>values, count)
-    return width == 8 and has_equal_steps(<const uint64_t*>values, count)
-
-
-cdef bint are_small(const uint8_t* values, int64_t count, int width) noexcept nogil:
-    """Return whether all numbers of eight bytes are below 2**24."""
-    cdef uint64_t all_bits = 0
-    cdef int64_t i
-    if width == 8:
-        for i in range(count):
-            all_bits |= (<const uint64_t*>values)[i]
-    return width == 8 and all_bits < 1 << 24
-
-
-cdef double equal_rare(const Dictionary* dictionary) noexcept nogil:
-    """Return the share of equal neighbours among values other than one that has most rows."""
-    cdef int64_t count = min(dictionary.num_indices, <int64_t>NEIGHBOURS), i, pairs = 0, equal = 0
-    cdef const uint32_t* indices = dictionary.indices + (dictionary.num_indices - count) // 2
-    cdef uint32_t frequent = 0
-    cdef int64_t votes = 0
-    for i in range(count):  # if a value has most rows, this finds it
-        if votes == 0:
-            frequent = indices[i]
-        votes += 1 if indices[i] == frequent else -1
-    for i in range(1, count):
-        if indices[i] != frequent:
-            pairs += 1
-            equal += indices[i] == indices[i - 1]
-    return equal / <double>pairs if pairs else 0.0
-
-
-cdef double bits_per_value(const Dictionary* dictionary) noexcept nogil:
-    """Return the entropy of up to 256 distinct values, from a sample."""
-    cdef int64_t count = min(dictionary.num_indices, <int64_t>NEIGHBOURS), i
-    cdef const uint32_t* indices = dictionary.indices + (dictionary.num_indices - count) // 2
-    cdef uint32_t[256] rows
-    cdef double bits = 0
-    memset(rows, 0, sizeof(rows))
-    for i in range(count):
-        rows[indices[i]] += 1
-    for i in range(dictionary.count):
-        if rows[i]:
-            bits -= rows[i] * log2(rows[i] / <double>count)
-    return bits / count
-
-
-cdef double repeats(const Dictionary* dictionary, int64_t count) noexcept nogil:
-    """Estimate the share of values that occurred before, from the values seen so far.
-
-    They are taken for draws from equally frequent values: with k of them, d distinct ones and n
-    values seen, n - d is about n * n / 2k.
-    """
-    cdef double seen = dictionary.seen
-    cdef double draws = 2 * (seen - dictionary.count) / seen * count / seen
-    return 1 - (1 - exp(-draws)) / draws if draws > 0 else 0.0
-
-
-cdef double equal_indices(const Dictionary* dictionary) noexcept nogil:
-    cdef Neighbours found = compare_neighbours(
-        <const uint8_t*>dictionary.indices, dictionary.num_indices, 4)
-    return found.equal / <double>found.pairs if found.pairs else 0.0
-
 
 # ---- pages
 
@@ -410,9 +63,7 @@ cdef struct Encoded:
     uint8_t* frame     # the compressed page, if it is known
     int64_t frame_size
     bint is_measured   # statistics
-    bint has_range
-    Value low
-    Value high
+    Range range
     uint8_t* bounds    # both, if they are texts: they must outlive the batches
 
 
@@ -471,11 +122,11 @@ cdef void put_plain(const Source* source, const uint8_t* numbers, uint8_t* at) n
     elif width == 1:
         memcpy(at, numbers, source.valid)
     elif width == 2:
-        fm_put16(at, <const uint16_t*>numbers, source.valid)
+        fm_swap_all16(at, numbers, source.valid)
     elif width == 4:
-        fm_put32(at, <const uint32_t*>numbers, source.valid)
+        fm_swap_all32(at, numbers, source.valid)
     elif width == 8:
-        fm_put64(at, <const uint64_t*>numbers, source.valid)
+        fm_swap_all64(at, numbers, source.valid)
     elif source.gathered != NULL:
         memcpy(at, source.data, source.gathered.data.size)
     elif source.kind >= BINARY:
@@ -684,6 +335,15 @@ cdef int finish_page(Source* source, const uint8_t* numbers, const Value* first,
     return tune_plain(out, traits, rule, space) if not fault else fault
 
 
+cdef int put_smaller(Source* source, const uint8_t* numbers, const Value* first, const Traits* traits,
+                     Workspace* space, Encoded* out) noexcept nogil:
+    """Write the page that is smaller before compression, as the Apache writer does; return a Fault."""
+    cdef int64_t indices = (traits.count * bit_width(traits.entries) + 7) // 8
+    out.tuning = LEVEL
+    out.encoding = DICT if traits.entries and traits.table + indices < traits.plain else PLAIN
+    return put_page(source, numbers, first, &space.dictionary, 0, out)
+
+
 cdef bint all_equal(const uint8_t* data, int64_t count, int width) noexcept nogil:
     return memcmp(data, data + width, (count - 1) * width) == 0
 
@@ -694,10 +354,8 @@ cdef int encode_numbers(Source* source, const Rule* rule, bint use_dictionary, b
     cdef int width = number_width(source.kind), status = 0, fault
     cdef const uint8_t* numbers = numbers_of(source, &space.numbers)
     cdef Dictionary* dictionary = &space.dictionary
-    cdef Neighbours neighbours
     cdef Limits limits
     cdef Traits traits
-    cdef Choice choice
     cdef Value first
     if numbers == NULL:
         return NO_MEMORY
@@ -706,8 +364,8 @@ cdef int encode_numbers(Source* source, const Rule* rule, bint use_dictionary, b
     if all_equal(numbers, source.valid, width):
         out.encoding = CONST
         if measured:
-            out.has_range = True
-            out.low = out.high = first
+            out.range.is_known = True
+            out.range.low = out.range.high = first
         return put_page(source, numbers, &first, NULL, 0, out)
     if use_dictionary:
         # By cost: a table that is not smaller than the values is of no use.
@@ -718,33 +376,16 @@ cdef int encode_numbers(Source* source, const Rule* rule, bint use_dictionary, b
         if status < 0:
             return NO_MEMORY
     if measured:
-        measure_numbers(numbers, source, is_float, dictionary if status else NULL, out)
+        measure_numbers(numbers, source, is_float, dictionary if status else NULL, &out.range)
     traits.width = width
     traits.is_float = is_float
     traits.count = source.valid
     traits.plain = plain_size_of(source)
-    traits.entries = dictionary.count if status else 0
-    traits.table = varint_size(dictionary.count) + dictionary.bytes if status else 0
     traits.same_length = True
+    describe(&traits, dictionary, status)
     if not rule.by_cost:
-        out.tuning = LEVEL
-        out.encoding = PLAIN
-        if status and traits.table + (source.valid * bit_width(traits.entries) + 7) // 8 < traits.plain:
-            out.encoding = DICT
-        return put_page(source, numbers, &first, dictionary, 0, out)
-    neighbours = compare_neighbours(numbers, source.valid, width)
-    traits.equal = neighbours.equal / <double>neighbours.pairs
-    traits.equal_rare = equal_rare(dictionary) if status else traits.equal
-    traits.close = neighbours.close / <double>neighbours.pairs
-    traits.bits = bits_per_value(dictionary) if 0 < traits.entries <= 256 else 0
-    traits.rising = 0
-    if neighbours.pairs > neighbours.equal:
-        traits.rising = max(neighbours.rising, neighbours.falling) / <double>(neighbours.pairs - neighbours.equal)
-    traits.has_steps = has_steps(numbers, source.valid, width)
-    traits.is_small = traits.rising >= 0.9 and are_small(numbers, source.valid, width)
-    traits.repeats = 1
-    if not status and dictionary.seen and use_dictionary:
-        traits.repeats = repeats(dictionary, source.valid)
+        return put_smaller(source, numbers, &first, &traits, space, out)
+    describe_numbers(&traits, numbers, dictionary)
     return finish_page(source, numbers, &first, &traits, rule, space, out)
 
 
@@ -755,7 +396,6 @@ cdef int encode_values(Source* source, const Rule* rule, bint use_dictionary, bi
     cdef Value[BLOCK] values
     cdef Limits limits
     cdef Traits traits
-    cdef Choice choice
     cdef Value first
     cdef Walk walk
     cdef int status = 0, fault, count, i
@@ -779,30 +419,18 @@ cdef int encode_values(Source* source, const Rule* rule, bint use_dictionary, bi
     if constant:
         out.encoding = CONST
         if measured:
-            out.has_range = True
-            out.low = out.high = first
+            out.range.is_known = True
+            out.range.low = out.range.high = first
         return put_page(source, NULL, &first, NULL, 0, out)
     if measured:
-        measure_values(source, dictionary if status else NULL, out)
+        measure_values(source, dictionary if status else NULL, &out.range)
     traits.width = 0
     traits.is_float = False
     traits.count = source.valid
-    traits.entries = dictionary.count if status else 0
-    traits.table = varint_size(dictionary.count) + dictionary.bytes if status else 0
-    traits.equal = equal_indices(dictionary) if status else 0
-    traits.equal_rare = equal_rare(dictionary) if status else 0
-    traits.bits = bits_per_value(dictionary) if 0 < traits.entries <= 256 else 0
-    traits.rising = traits.close = 0
-    traits.repeats = 0
-    traits.has_steps = traits.is_small = False
-    if not rule.by_cost:
-        out.tuning = LEVEL
-        out.encoding = PLAIN
-        if status and traits.table + (source.valid * bit_width(traits.entries) + 7) // 8 < traits.plain:
-            out.encoding = DICT
-        return put_page(source, NULL, &first, dictionary, 0, out)
-    # Texts of one length take so many bytes, if the first and the sample have it.
     traits.same_length = traits.plain == source.valid * size_value(&first, source.kind)
+    describe(&traits, dictionary, status)
+    if not rule.by_cost:
+        return put_smaller(source, NULL, &first, &traits, space, out)
     return finish_page(source, NULL, &first, &traits, rule, space, out)
 
 
@@ -826,126 +454,17 @@ cdef bint is_constant(const Source* source, const Value* first) noexcept nogil:
     return True
 
 
-# ---- statistics
-
-
-cdef inline bint is_less(const Value* a, const Value* b, int kind) noexcept nogil:
-    """Compare texts by their bytes, and large decimals by their value."""
-    cdef int found
-    if kind >= BINARY:
-        found = memcmp(<const void*>a.high, <const void*>b.high, min(a.low, b.low))
-        return found < 0 or (found == 0 and a.low < b.low)
-    if a.high != b.high:
-        return <int64_t>a.high < <int64_t>b.high
-    return a.low < b.low
-
-
-cdef void measure_values(const Source* source, const Dictionary* dictionary, Encoded* out) noexcept nogil:
-    cdef Value[BLOCK] values
-    cdef const Value* found = values
-    cdef Walk walk
-    cdef int64_t i, count
-    memset(&walk, 0, sizeof(Walk))
-    walk.source = source
-    if dictionary != NULL:
-        found = dictionary.entries
-        count = dictionary.count
-    else:
-        count = next_block(&walk, values)
-    out.has_range = True
-    out.low = out.high = found[0]
-    while count:
-        for i in range(count):
-            if is_less(&found[i], &out.low, source.kind):
-                out.low = found[i]
-            elif is_less(&out.high, &found[i], source.kind):
-                out.high = found[i]
-        count = next_block(&walk, values) if dictionary == NULL else 0
-
-
-ctypedef fused floating:
-    float
-    double
-
-
-cdef void range_of_floats(const floating* values, int64_t count, floating* low, floating* high) noexcept nogil:
-    """The first value is both; NaN is neither less nor greater than it."""
-    cdef int64_t i
-    low[0] = high[0] = values[0]
-    for i in range(1, count):
-        if values[i] < low[0]:
-            low[0] = values[i]
-        if values[i] > high[0]:
-            high[0] = values[i]
-
-
-cdef void range_of_entries(const Dictionary* dictionary, int width, bint is_float, Encoded* out) noexcept nogil:
-    cdef int64_t i
-    cdef float low4, high4, one4
-    cdef double low8, high8, one8
-    cdef int64_t low, high, one
-    cdef int shift = 64 - 8 * width
-    out.low = out.high = dictionary.entries[0]
-    for i in range(1, dictionary.count):
-        if is_float and width == 4:
-            memcpy(&one4, &dictionary.entries[i].low, 4)
-            memcpy(&low4, &out.low.low, 4)
-            memcpy(&high4, &out.high.low, 4)
-            if one4 < low4:
-                out.low = dictionary.entries[i]
-            if one4 > high4:
-                out.high = dictionary.entries[i]
-        elif is_float:
-            memcpy(&one8, &dictionary.entries[i].low, 8)
-            memcpy(&low8, &out.low.low, 8)
-            memcpy(&high8, &out.high.low, 8)
-            if one8 < low8:
-                out.low = dictionary.entries[i]
-            if one8 > high8:
-                out.high = dictionary.entries[i]
-        else:
-            one = <int64_t>(dictionary.entries[i].low << shift)
-            low = <int64_t>(out.low.low << shift)
-            high = <int64_t>(out.high.low << shift)
-            if one < low:
-                out.low = dictionary.entries[i]
-            if one > high:
-                out.high = dictionary.entries[i]
-
-
-cdef void measure_numbers(const uint8_t* numbers, const Source* source, bint is_float,
-                          const Dictionary* dictionary, Encoded* out) noexcept nogil:
-    """Find the least and the greatest number, as the format defines them."""
-    cdef int width = number_width(source.kind)
-    out.has_range = True
-    out.low.low = out.low.high = out.high.low = out.high.high = 0
-    if dictionary != NULL:
-        range_of_entries(dictionary, width, is_float, out)
-    elif is_float and width == 4:
-        range_of_floats(<const float*>numbers, source.valid, <float*>&out.low.low, <float*>&out.high.low)
-    elif is_float:
-        range_of_floats(<const double*>numbers, source.valid, <double*>&out.low.low, <double*>&out.high.low)
-    elif width == 1:
-        fm_range8(<const int8_t*>numbers, source.valid, <int8_t*>&out.low.low, <int8_t*>&out.high.low)
-    elif width == 2:
-        fm_range16(<const int16_t*>numbers, source.valid, <int16_t*>&out.low.low, <int16_t*>&out.high.low)
-    elif width == 4:
-        fm_range32(<const int32_t*>numbers, source.valid, <int32_t*>&out.low.low, <int32_t*>&out.high.low)
-    else:
-        fm_range64(<const int64_t*>numbers, source.valid, <int64_t*>&out.low.low, <int64_t*>&out.high.low)
-
-
 cdef bint keep_bounds(Encoded* page, int kind) noexcept nogil:
     """Copy bounds that are texts; return False without memory."""
-    if not page.has_range or kind < BINARY:
+    if not page.range.is_known or kind < BINARY:
         return True
-    page.bounds = <uint8_t*>malloc(page.low.low + page.high.low + 1)
+    page.bounds = <uint8_t*>malloc(page.range.low.low + page.range.high.low + 1)
     if page.bounds == NULL:
         return False
-    fm_copy(page.bounds, <const uint8_t*>page.low.high, page.low.low)
-    fm_copy(page.bounds + page.low.low, <const uint8_t*>page.high.high, page.high.low)
-    page.low.high = <uint64_t>page.bounds
-    page.high.high = <uint64_t>(page.bounds + page.low.low)
+    fm_copy(page.bounds, <const uint8_t*>page.range.low.high, page.range.low.low)
+    fm_copy(page.bounds + page.range.low.low, <const uint8_t*>page.range.high.high, page.range.high.low)
+    page.range.low.high = <uint64_t>page.bounds
+    page.range.high.high = <uint64_t>(page.bounds + page.range.low.low)
     return True
 
 
@@ -1251,8 +770,8 @@ cdef class EncodedPages:
             if page.is_measured:
                 found += 1
                 size += 10
-                if page.has_range:
-                    size += size_value(&page.low, kinds[i]) + size_value(&page.high, kinds[i])
+                if page.range.is_known:
+                    size += size_value(&page.range.low, kinds[i]) + size_value(&page.range.high, kinds[i])
         result = PyBytes_FromStringAndSize(NULL, size)
         at = <uint8_t*>PyBytes_AsString(result)
         for i in range(count):
@@ -1260,9 +779,9 @@ cdef class EncodedPages:
             if page.is_measured:
                 at = put_varint(at, first + i)
                 at = put_varint(at, page.num_nulls)
-                if page.has_range:
-                    at = put_value(at, &page.low, kinds[i])
-                    at = put_value(at, &page.high, kinds[i])
+                if page.range.is_known:
+                    at = put_value(at, &page.range.low, kinds[i])
+                    at = put_value(at, &page.range.high, kinds[i])
         return result[:at - <uint8_t*>PyBytes_AsString(result)], found
 
 

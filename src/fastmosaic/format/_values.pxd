@@ -10,25 +10,6 @@ from fastmosaic.format._wire cimport uint32_t, uint64_t
 
 cdef extern from *:
     """
-    #define FM_UNUSED __attribute__((unused))
-
-    /* Compile a loop twice, for AVX2 and for any x86-64, and choose when the module is loaded.
-       Sanitizers are not yet at work when the choice is made, so their builds have one version.
-       With FM_PORTABLE, x86-64 has only the code of other machines, which can be tested so. */
-    #ifndef __has_attribute
-    #define __has_attribute(name) 0
-    #endif
-    #ifndef __has_feature
-    #define __has_feature(name) 0
-    #endif
-    #if defined(__x86_64__) && defined(__ELF__) && defined(__GLIBC__) && !defined(FM_PORTABLE) \\
-        && __has_attribute(target_clones) && !defined(__SANITIZE_ADDRESS__) \\
-        && !__has_feature(address_sanitizer) && !__has_feature(undefined_behavior_sanitizer)
-    #define FM_CLONES __attribute__((target_clones("avx2", "default")))
-    #else
-    #define FM_CLONES FM_UNUSED
-    #endif
-
     /* ---- byte order: big-endian values to native ones */
 
     FM_CLONES static void fm_swap_all16(uint8_t* out, const uint8_t* in, int64_t count) {

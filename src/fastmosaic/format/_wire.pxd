@@ -12,11 +12,23 @@ cdef extern from *:
     #error "the kernels are written for little-endian machines"
     #endif
 
-    /* Vectorised for the machine at hand where the compiler and the system can choose at run time. */
-    #if defined(__x86_64__) && defined(__gnu_linux__) && defined(__GNUC__) && !defined(__clang__)
+    #define FM_UNUSED __attribute__((unused))
+
+    /* Compile a loop twice, for AVX2 and for any x86-64, and choose when the module is loaded.
+       Sanitizers are not yet at work when the choice is made, so their builds have one version.
+       With FM_PORTABLE, x86-64 has only the code of other machines, which can be tested so. */
+    #ifndef __has_attribute
+    #define __has_attribute(name) 0
+    #endif
+    #ifndef __has_feature
+    #define __has_feature(name) 0
+    #endif
+    #if defined(__x86_64__) && defined(__ELF__) && defined(__GLIBC__) && !defined(FM_PORTABLE) \\
+        && __has_attribute(target_clones) && !defined(__SANITIZE_ADDRESS__) \\
+        && !__has_feature(address_sanitizer) && !__has_feature(undefined_behavior_sanitizer)
     #define FM_CLONES __attribute__((target_clones("avx2", "default")))
     #else
-    #define FM_CLONES
+    #define FM_CLONES FM_UNUSED
     #endif
 
     static inline uint16_t fm_load16(const uint8_t* p) { uint16_t v; memcpy(&v, p, 2); return v; }
