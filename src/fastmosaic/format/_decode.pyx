@@ -36,7 +36,8 @@ import atexit
 
 import pyarrow as pa
 
-_allocate = pa.allocate_buffer
+_allocate_buffer = pa.allocate_buffer
+_system_pool = pa.system_memory_pool()
 _import_array = pa.Array._import_from_c
 _import_batch = pa.RecordBatch._import_from_c
 
@@ -118,6 +119,7 @@ _FACTS = (
 
 cdef enum:
     MAX_SHARED_BYTES = 1 << 20  # columns share an allocation up to this size
+    MAX_SYSTEM_BYTES = 1 << 16  # of a buffer that does not come from Arrow's own pool
     HUGE_BYTES = 16 << 20
     WINDOW_BYTES = 1 << 18  # pages that are decompressed before they are decoded: the cache holds them
 
@@ -1015,6 +1017,17 @@ cdef class Batch:
                 raise ValueError(f"column {i} is missing, or does not have {num_rows} rows")
         self._array.length = num_rows
         return _import_batch(<uintptr_t>&self._array, schema)
+
+
+cdef object _allocate(int64_t size):
+    """Allocate a buffer of Arrow.
+
+    The first allocation from Arrow's own pool prepares that for large ones, which takes longer than
+    reading a column; small ones do not need it.
+    """
+    if size <= MAX_SYSTEM_BYTES:
+        return _allocate_buffer(size, memory_pool=_system_pool)
+    return _allocate_buffer(size)
 
 
 class PageFault(ValueError):
