@@ -41,7 +41,7 @@ def plan(quick: bool = False) -> Plan:
     else:
         cases += _cases(["features", "float32, 2 decimals"], WIDE, 5_000, 20_000)
         cases += _real_cases(packaged.TABLES)
-        times = {"rounds": 3, "turns": 5, "turn_seconds": 0.03, "round_seconds": 0.1}
+        times = {"rounds": 2, "turns": 3, "turn_seconds": 0.03, "round_seconds": 0.1}
     # The real tables in the order of their parts.
     cases.sort(key=lambda case: case.part == SMALL)
     return Plan(

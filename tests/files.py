@@ -28,6 +28,11 @@ def their_reader(data: bytes) -> mosaic.MosaicReader:
     )
 
 
+def allocated_bytes() -> int:
+    """What Arrow has allocated: from its own pool, and from the system's."""
+    return pa.total_allocated_bytes() + pa.system_memory_pool().bytes_allocated()
+
+
 def write_stream(table: pa.Table, path: Path) -> None:
     """An Arrow IPC stream."""
     with ipc.new_stream(path, table.schema) as writer:

@@ -199,7 +199,7 @@ def test_a_column_takes_no_python_object(few, many, options):
 
 
 def test_small_columns_share_an_allocation(paged, monkeypatch):
-    allocations = Counter(monkeypatch, _decode, "_allocate")
+    allocations = Counter(monkeypatch, _decode, "_allocate_buffer")
     table = fm.read_table(paged, use_threads=False)
     assert table.num_columns == NUM_COLUMNS
     assert allocations.count == 2 * 100  # of 80 KB for 10 columns of a bucket

@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 import reference
 import zstandard
+from files import allocated_bytes
 from hypothesis import given, strategies as st
 from reference import sized, uv
 from strategies import scalar_types, tables
@@ -150,17 +151,17 @@ def test_memory_is_given_back():
         [pa.int64(), pa.string()] * 50, 3, [b"\0\0" + bytes(24), b"\1\0" + sized(b"xyz")] * 50
     )
     gc.collect()
-    before = pa.total_allocated_bytes()
+    before = allocated_bytes()
     done, batch = stored.paged(range(100))
     assert done == 100
-    assert pa.total_allocated_bytes() > before
+    assert allocated_bytes() > before
     schema = pa.schema([(f"{i}", arrow) for i, arrow in enumerate(stored.types)])
     finished = batch.finish(3, schema)
     one = finished.column(99)
     del finished, batch
     assert one.to_pylist() == ["xyz"] * 3
     del one
-    assert pa.total_allocated_bytes() == before
+    assert allocated_bytes() == before
 
 
 # What is left to others
@@ -269,10 +270,10 @@ def test_a_budget_is_spent_once():
 
 def test_memory_is_taken_before_it_is_allocated():
     stored = Stored([pa.int64()] * 4, 1000, [b"\1\0" + bytes(8)] * 4)
-    before = pa.total_allocated_bytes()
+    before = allocated_bytes()
     with pytest.raises(MemoryLimitError):
         stored.paged(range(4), memory=Memory(30_000))
-    assert pa.total_allocated_bytes() == before
+    assert allocated_bytes() == before
     memory = Memory(40_000)
     assert stored.paged(range(4), memory=memory)[0] == 4
     assert 32_000 <= memory.taken <= 40_000

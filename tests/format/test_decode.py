@@ -8,6 +8,7 @@ from itertools import pairwise
 import pyarrow as pa
 import pytest
 import reference
+from files import allocated_bytes
 from hypothesis import given, strategies as st
 from reference import ALL_NULL, CONST, DICT, PLAIN, sized, uv
 from strategies import FLAT_TYPES, array_of, scalar_types, tables
@@ -619,11 +620,11 @@ def test_memory_is_given_back():
     good, bad = b"\0\0" + sized(b"x" * 1000), b"\0\0" + sized(b"\xff" * 1000)
     string = pa.string()
     gc.collect()
-    before = pa.total_allocated_bytes()
+    before = allocated_bytes()
     for _ in range(3):
         pages = from_slots([good, None, bad, good, None], [string] * 5, [1] * 5)
         arrays = next_rows(pages, [0, 1], [string] * 2, 1)
-        assert pa.total_allocated_bytes() > before
+        assert allocated_bytes() > before
         with pytest.raises(PageFault, match="not UTF-8"):
             next_rows(pages, [3, 4, 2], [string] * 3, 1)
         batch = Batch(3)
@@ -632,7 +633,7 @@ def test_memory_is_given_back():
             pages.decode_into([2], [1], batch, [2], Memory())
         del arrays, batch
     gc.collect()
-    assert pa.total_allocated_bytes() == before
+    assert allocated_bytes() == before
 
 
 # Record batches

@@ -11,9 +11,9 @@ from .row_group import FinishedRowGroup
 _MIN_KEPT_ROWS: Final = 1024
 # Arrow takes as much memory for a null as for a value.
 _MAX_KEPT_EXPANSION: Final = 1.25
-# The last batch is kept for a while even so, because there may be no other one. But not if it takes
-# more than this share of a row group.
-_LAST_BATCH_SHARE: Final = 1 / 8
+# The last batch is kept for a while even so, because there may be no other one. But not if the rows
+# take more memory than their size by this share of a row group.
+_MAX_WASTE: Final = 1 / 4
 
 
 class PendingRows:
@@ -31,13 +31,14 @@ class PendingRows:
 
     def __init__(self, encoder: RowGroupEncoder, row_group_bytes: int) -> None:
         self._encoder = encoder
-        self._small = int(row_group_bytes * _LAST_BATCH_SHARE)
+        self._max_waste = int(row_group_bytes * _MAX_WASTE)
         self.clear()
 
     def clear(self) -> None:
         """Forget all rows."""
         self._batches: list[FlatBatch] = []
         self._is_temporary = False  # whether the last batch is to be collected with the next one
+        self._is_part = False  # whether the last batch keeps a larger one alive
         self._collected: CollectedRows | None = None
         self.num_rows = 0
         self.num_bytes = 0  # of the values before encoding
@@ -60,6 +61,7 @@ class PendingRows:
         self.num_rows += batch.num_rows
         self.num_bytes += batch.num_bytes
         self._batches.append(batch)
+        self._is_part = is_part
         self._is_temporary = (
             is_part
             or self._collected is not None
@@ -69,7 +71,8 @@ class PendingRows:
 
     def settle(self) -> None:
         """Release the last batch if it takes much memory, because the caller will."""
-        if self._is_temporary and self._batches[-1].arrow_bytes > self._small:
+        is_wasteful = self.memory - self.num_bytes > self._max_waste
+        if self._is_temporary and (self._is_part or is_wasteful):
             self._collect()
 
     def _collect(self) -> None:
