@@ -206,7 +206,7 @@ cdef int tune_plain(Encoded* page, const Traits* traits, const Rule* rule, Works
     cdef const uint8_t* sample = plain_sample(page, size)
     cdef int other
     cdef double factor
-    if page.encoding != PLAIN or page.frame != NULL or not rule.is_tuned or page.data < 4 * SAMPLE_BYTES:
+    if page.data < 4 * SAMPLE_BYTES:
         return FINE
     if traits.width == 0 and page.tuning == LEVEL:
         other = NEAR
@@ -313,6 +313,26 @@ cdef int try_unpadded(Source* source, const uint8_t* numbers, const Value* first
     return fault
 
 
+cdef int try_steps(Encoded* page, const Rule* rule) noexcept nogil:
+    """Compress a page of small rising numbers in two ways, and keep the smaller frame; return a Fault.
+
+    Which one it is depends on chance, so that a sample does not tell.
+    """
+    cdef Encoded other
+    cdef int fault = keep_frame(page, rule)
+    if fault:
+        return fault
+    other = page[0]
+    other.tuning = STEP
+    fault = keep_frame(&other, rule)
+    if not fault and other.frame_size < page.frame_size:
+        page.tuning = STEP
+        page.frame, other.frame = other.frame, page.frame
+        page.frame_size = other.frame_size
+    free(other.frame)
+    return fault
+
+
 cdef int finish_page(Source* source, const uint8_t* numbers, const Value* first, const Traits* traits,
                      const Rule* rule, Workspace* space, Encoded* out) noexcept nogil:
     """Write the page that is probably the smallest after compression; return a Fault."""
@@ -332,7 +352,11 @@ cdef int finish_page(Source* source, const uint8_t* numbers, const Value* first,
         fault = try_plain(source, numbers, first, &choice, traits, rule, space, out)
     elif choice.padded:
         fault = try_unpadded(source, numbers, first, rule, space, out)
-    return tune_plain(out, traits, rule, space) if not fault else fault
+    if fault or out.encoding != PLAIN or out.frame != NULL or not rule.is_tuned:
+        return fault
+    if out.tuning == ZERO and out.data > 4 * SAMPLE_BYTES:
+        return try_steps(out, rule)
+    return tune_plain(out, traits, rule, space)
 
 
 cdef int put_smaller(Source* source, const uint8_t* numbers, const Value* first, const Traits* traits,
