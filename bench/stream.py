@@ -18,11 +18,13 @@ from bench.machine import peak_bytes, reset_peak
 
 NUM_COLUMNS = 10_000
 CASES = [  # rows of a batch, rows in all, bytes of a row group
-    (1, 1_000, 16 << 20),
+    (1, 2_000, 64 << 20),
     (10, 2_000, 64 << 20),
     (100, 4_000, 64 << 20),
     (1_000, 8_000, 64 << 20),
+    (100, 8_000, 256 << 20),
     (1_000, 8_000, 256 << 20),
+    (10_000, 20_000, 256 << 20),
 ]
 
 

@@ -111,7 +111,8 @@ class RowGroupEncoder:
         limits = options["max_dict_entries"], options["max_dict_total_bytes"]
         self._max_dict_entries: int | None = None  # by cost
         self._max_dict_bytes = _MAX_DICT_BYTES if limits[1] is None else limits[1]
-        if limits != (None, None):
+        # Without compression, what decides is the size of pages as they are.
+        if limits != (None, None) or self.compression == Compression.NONE:
             self._max_dict_entries = _MAX_DICT_ENTRIES if limits[0] is None else limits[0]
         self._use_threads = options["use_threads"]
         self._plan(self._flags(options))

@@ -272,7 +272,7 @@ cdef Choice choose(const Traits* traits) noexcept nogil:
             choice.padded = padding(traits, bits, False)
         return choice
     choice.encoding = DICT
-    choice.unsure = traits.entries > traits.count // 8 or traits.equal_rare >= 0.5
+    choice.unsure = traits.entries > traits.count // 8 or traits.equal >= 0.3
     if traits.equal >= 0.3:
         choice.tuning = RUNS
     elif traits.width == 0 and not traits.same_length:

@@ -253,7 +253,7 @@ cdef int try_plain(Source* source, const uint8_t* numbers, const Value* first, c
     cdef const Dictionary* dictionary = &space.dictionary
     cdef Encoded other = out[0]
     cdef int64_t near, table
-    cdef double plain, indexed
+    cdef double plain, indexed, margin
     cdef int fault
     other.page = other.frame = NULL
     other.encoding = PLAIN
@@ -271,11 +271,13 @@ cdef int try_plain(Source* source, const uint8_t* numbers, const Value* first, c
     # than an index.
     plain = min(0.95 * near, table + (traits.count - traits.entries) * (dictionary.index_bits + 6) / 8)
     indexed = table + traits.count * dictionary.index_bits / 8 * (1 - traits.equal)
-    if plain < indexed / 1.15:
+    # Runs and frequent values are compressed soon, and hard to predict.
+    margin = 1.5 if traits.equal >= 0.3 else 1.15
+    if plain < indexed / margin:
         free(out.page)
         out[0] = other
         return FINE
-    if plain > indexed * 1.15:
+    if plain > indexed * margin:
         free(other.page)
         return FINE
     fault = keep_frame(out, rule)
@@ -391,6 +393,7 @@ cdef int encode_numbers(Source* source, const Rule* rule, bint use_dictionary, b
             out.range.is_known = True
             out.range.low = out.range.high = first
         return put_page(source, numbers, &first, NULL, 0, out)
+    dictionary.seen = 0
     if use_dictionary:
         # By cost: a table that is not smaller than the values is of no use.
         limits.entries = min(<int64_t>MAX_ENTRIES, source.valid // 2 + 1) if rule.by_cost else rule.max_entries
