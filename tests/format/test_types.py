@@ -17,7 +17,6 @@ from fastmosaic.format.types import (
     ColumnType,
     Kind,
     decode_value,
-    encode_value,
     needs_annex,
     plain_type,
     stored_type,
@@ -356,7 +355,10 @@ def test_unions_are_refused_with_advice(union, around):
     ],
 )
 def test_a_value(arrow, raw, encoded):
-    assert encode_value(column_type(arrow), array_of(arrow, [raw])[0]).hex() == encoded
+    given = column_type(arrow)
+    content = bytes.fromhex(encoded)[WIDTH[given.kind] == 0 :]  # without the length
+    decoded = decode_value(given, content)
+    assert reference.same_array(pa.array([decoded], arrow), array_of(arrow, [raw]))
 
 
 with_bounds = scalar_types().filter(lambda arrow: column_type(arrow).has_bounds)
@@ -365,8 +367,7 @@ with_bounds = scalar_types().filter(lambda arrow: column_type(arrow).has_bounds)
 @given(with_bounds.flatmap(lambda t: raw_values(t).map(lambda raw: array_of(t, [raw]))))
 def test_every_value_comes_back(array):
     given = column_type(array.type)
-    encoded = encode_value(given, array[0])
-    assert encoded == reference.serialize(array)[0]
+    encoded = reference.serialize(array)[0]
     content = (
         reference.read_sized(reference.BytesIO(encoded)) if WIDTH[given.kind] == 0 else encoded
     )

@@ -499,28 +499,6 @@ _NEED_ANNEX: Final[list[tuple[_Test, str]]] = [
 ]
 
 
-def encode_value(column_type: ColumnType, scalar: pa.Scalar) -> bytes:
-    """Encode a value that is not null."""
-    kind = column_type.kind
-    if kind == Kind.BOOL:
-        return bytes([scalar.as_py()])
-    buffers = pa.array([scalar], column_type.arrow).buffers()
-    if kind in (Kind.STRING, Kind.BINARY):
-        out = bytearray()
-        put_bytes(out, scalar.as_buffer().to_pybytes())
-        return bytes(out)
-    number = int.from_bytes(buffers[1][: ARROW_WIDTH[kind]].to_pybytes(), "little", signed=True)
-    if kind == Kind.DECIMAL128:
-        out = bytearray()
-        size = (number if number >= 0 else ~number).bit_length() // 8 + 1
-        put_bytes(out, number.to_bytes(size, "big", signed=True))
-        return bytes(out)
-    if kind == Kind.TIMESTAMP_NS:
-        millis, nanos = divmod(number, 1_000_000)
-        return millis.to_bytes(8, "big", signed=True) + nanos.to_bytes(4, "big")
-    return number.to_bytes(WIDTH[kind], "big", signed=True)
-
-
 def decode_value(column_type: ColumnType, data: bytes) -> pa.Scalar:
     """Decode a value of a type that has bounds; strings and large decimals come without length."""
     kind = column_type.kind
