@@ -5,6 +5,7 @@ A struct, and a list or map that contains structs, is a tree of fields.
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field as dataclass_field, replace
@@ -19,7 +20,7 @@ from ..dataset.fileset import FileSet
 from ..dataset.leaves import fields_of
 from ..errors import SchemaMismatchError, UnsupportedError
 from ..file.stored import stored_bytes
-from ..format.file_schema import FileSchema
+from ..format.column_set import ColumnSet
 from ..format.shred import ELEMENT_NULL, NULL
 from ..schemas.widen import widened
 from ..storage.source import open_source
@@ -159,7 +160,7 @@ def entries_of(files: Input) -> list[ListedColumn]:
     return entries
 
 
-def _names_in(columns: FileSchema, entries: Iterable[ListedColumn]) -> Iterator[str]:
+def _names_in(columns: ColumnSet, entries: Iterable[ListedColumn]) -> Iterator[str]:
     """Yield the names of the columns of a file, and the paths of all fields inside them."""
     yield from columns.names()
     for entry in entries:
@@ -170,7 +171,7 @@ def _names_in(columns: FileSchema, entries: Iterable[ListedColumn]) -> Iterator[
 
 
 def _entry_of(
-    fileset: FileSet, files: Iterable[FileSchema], position: int, name: str
+    fileset: FileSet, files: Iterable[ColumnSet], position: int, name: str
 ) -> ListedColumn:
     """Return a column, even if its types in the files have no common type."""
     try:
@@ -217,7 +218,7 @@ def measure(entries: Sequence[ListedColumn], files: Input, advance: Callable[[in
     for entry in entries:
         for one in entry.walk():
             one.own_size = None if entry.is_key else 0
-    for file in fileset.files:
+    for file in itertools.chain.from_iterable(one.parts for one in fileset.files):
         owners = _owners(file, entries)
         source = open_source(file.found.path, file.found.filesystem, size=file.found.size)
         try:
@@ -236,6 +237,8 @@ def _owners(file: File, entries: Iterable[ListedColumn]) -> dict[int, ListedColu
     block = file.metadata.schema_block
     owners: dict[int, ListedColumn] = {}
     for entry in entries:
+        if entry.name in file.columns.hidden:
+            continue
         if not entry.fields and block.find(entry.name) >= 0:  # most of ten thousand columns
             owners[block.find(entry.name)] = entry
             continue

@@ -10,8 +10,9 @@ from contextlib import contextmanager
 from typing import Any
 
 from ..convert.read import format_by_content, format_of
-from ..dataset.discovery import Found, discover
+from ..dataset.discovery import discover
 from ..dataset.files import File
+from ..dataset.found import Found
 from ..errors import UnsupportedError
 from ..file.opening import SchemaCache
 from ..storage.source import Source, open_source

@@ -11,7 +11,8 @@ from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
-from ..dataset.discovery import Found, discover
+from ..dataset.discovery import discover
+from ..dataset.found import Found
 from ..errors import CorruptFileError, MosaicError
 from ..storage.debris import spool as open_spool
 from ..storage.location import as_arrow

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from ..dataset.discovery import Found
 from ..dataset.fileset import FileSet
+from ..dataset.found import Found
 from ..dataset.hive import resolve
 from ..errors import SchemaMismatchError
 from ..format.column_set import ColumnSet

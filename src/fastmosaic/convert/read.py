@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from ..dataset.discovery import Found
+from ..dataset.found import Found
 from ..file.reader import MosaicFile
 from ..format.footer import FILE_MAGIC
 from ..storage.location import as_arrow

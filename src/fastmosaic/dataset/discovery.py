@@ -24,7 +24,9 @@ from ..storage.location import URI, is_hidden, is_open_file, is_web, locate, os_
 from ..storage.retry import insist
 from ..storage.secrets import redacted
 from ..threads import REMOTE_THREADS, map_in_order
+from .found import Found
 from .hive import parse
+from .snapshot import Snapshot
 
 # In a URI, `?name=value` is a query, where pyarrow expects options of a filesystem.
 QUERY: Final = re.compile(r"\?[^/?=]+=.*", re.DOTALL)
@@ -32,34 +34,6 @@ WEB_QUERY: Final = re.compile(r"\?.*", re.DOTALL)
 IPV6_HOST: Final = re.compile(r"[^/]*\[[^/\]]*:[^/\]]*\]")
 
 Result = TypeVar("Result")
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """A file that was found and is not open.
-
-    name        its name for the user, without credentials; two files may have the same name
-    filesystem  a filesystem of pyarrow or fsspec, or None for the local one
-    path        its path in the filesystem, which tells it from others
-    size        its size in bytes, or None if the listing did not tell
-    keys        the keys and values of its Hive partitions, as text
-    """
-
-    name: str
-    filesystem: Any
-    path: str = field(repr=False)  # of a web server, it is a URL, which may contain credentials
-    size: int | None
-    keys: Mapping[str, str | None]
-
-    @property
-    def place(self) -> tuple[str, str]:
-        """What tells the file from others of a dataset, whose names may be the same."""
-        return self.name, self.path
-
-    def __reduce__(self) -> Any:
-        # Another process may have another working directory.
-        path = os.path.abspath(self.path) if self.filesystem is None else self.path
-        return Found, (self.name, self.filesystem, path, self.size, self.keys)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +59,7 @@ def is_many(source: Any, filesystem: Any) -> bool:
     Only the local disk is accessed. A remote directory is recognised by a slash at its end, or by
     the error when it is opened.
     """
-    if isinstance(source, list | tuple):
+    if isinstance(source, list | tuple | Snapshot):
         return True
     if not _is_path(source):
         return False
@@ -112,8 +86,11 @@ def discover(
     """Return the files that `source` stands for: a path, URI, glob, directory, or list of them.
 
     Files of a directory or glob are sorted by path, those of a list keep its order. A link in a
-    local directory to something outside of it raises ValueError, unless `follow_links`.
+    local directory to something outside of it raises ValueError, unless `follow_links`. A directory
+    that is a table stands for the files of its newest version, in their order.
     """
+    if isinstance(source, Snapshot):
+        return source.found()
     search = functools.partial(_search, partitioned=partitioned, follow_links=follow_links)
     if not isinstance(source, list | tuple):
         if not _is_path(source) and not is_open_file(source):
@@ -155,6 +132,8 @@ def _search(
         keys = parse(folder.split("/"), name) if partitioned and not alone else {}
         return [Found(name, filesystem, there, size, keys)]
     if kind == "directory":
+        if (snapshot := Snapshot.newest(name, filesystem, there)) is not None:
+            return snapshot.found()
         root, base, pattern = join(place.head, place.pattern), there, []
         prefix = "" if alone else given
     elif place.pattern:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Protocol, TypeVar
 
 import pyarrow as pa
 
@@ -15,15 +15,19 @@ from ..file.dictionaries import FileDictionaries, wide_enough
 from ..file.opening import SchemaCache, read_end
 from ..file.scan import Accepts, Scanner, ScanRequest
 from ..format.distinct_values import distinct, is_subsequence
-from ..format.file_schema import FileSchema
+from ..format.file_schema import FileSchema, Projection
 from ..format.metadata import FileMetaData
 from ..format.paths import Path
+from ..format.user_arrays import Dictionaries
+from ..format.user_schema import UserSchema
 from ..memory import Memory
+from ..query.filters import Statistics
+from ..query.query import Query
 from ..query.rows import Rows
-from ..schemas.fit import Fits
+from ..schemas.fit import Fit, Fits
 from ..storage.source import Source, open_source
 from ..threads import REMOTE_THREADS, map_in_order
-from .discovery import Found
+from .found import Found
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,21 +98,26 @@ class File:
         if self._metadata is None:
             source = self._open()
             try:
-                self._metadata, _ = read_end(source, self._schemas.decode)
+                metadata, _ = read_end(source, self._schemas.decode)
                 self._size = source.size
             finally:
                 self._release(source)
+            self._check(metadata)
+            self._metadata = metadata
         return self._metadata
+
+    def _check(self, metadata: FileMetaData) -> None:
+        """Raise CorruptFileError if this is not the file that a table expects."""
 
     @property
     def columns(self) -> FileSchema:
         """The columns of the file: as the user sees them, or as they are stored."""
         if self._columns is None:
-            metadata = self.metadata
-            self._columns = (
-                metadata.columns if self._reading.logical else FileSchema(metadata.schema_block)
-            )
+            self._columns = self._columns_of(self.metadata)
         return self._columns
+
+    def _columns_of(self, metadata: FileMetaData) -> FileSchema:
+        return metadata.columns if self._reading.logical else FileSchema(metadata.schema_block)
 
     @property
     def dictionaries(self) -> FileDictionaries | None:
@@ -131,6 +140,52 @@ class File:
         """The size of the file in bytes when its metadata was read."""
         return self._size
 
+    @property
+    def is_open(self) -> bool:
+        """Whether the metadata of the file was read."""
+        return self._metadata is not None
+
+    @property
+    def num_rows(self) -> int:
+        return self.metadata.num_rows
+
+    @property
+    def user_schemas(self) -> list[tuple[UserSchema | None, FileSchema]]:
+        """The user's types and metadata, and the columns of the file."""
+        return [(self.metadata.user_schema, self.columns)]
+
+    @property
+    def may_have_dictionaries(self) -> bool:
+        return self.metadata.dictionaries is not None
+
+    @property
+    def parts(self) -> Sequence[File]:
+        """The files on disk that this file consists of."""
+        return (self,)
+
+    def part_with(self, name: str) -> File:
+        """Return the file on disk that has a column: this file."""
+        return self
+
+    def resolved(self, names: frozenset[str]) -> File:
+        """Return what to read for columns called `names`: this file."""
+        return self
+
+    def statistics(
+        self, query: Query, group: int, constants: Mapping[str, pa.Scalar]
+    ) -> list[Statistics]:
+        """Return what is known about the columns of the filter of a query in a row group."""
+        return query.statistics(self.metadata, self.columns, group, constants)
+
+    def read_bytes(self, fits: Fits, groups: Iterable[int]) -> int:
+        """Return about how many bytes of row groups are read."""
+        return self.projected_bytes(fits.of_file(self.columns).projection, groups)
+
+    def projected_bytes(self, projection: Projection, groups: Iterable[int]) -> int:
+        """Return about how many bytes of row groups are read for some columns."""
+        positions = projection.positions
+        return sum(self.metadata.projected_bytes(group, positions) for group in groups)
+
     def read(
         self,
         fits: Fits,
@@ -141,10 +196,20 @@ class File:
     ) -> list[pa.RecordBatch]:
         """Read row groups, or the rows of them that `rows` selects, as batches of the dataset."""
         fit = fits.of_file(self.columns)
-        request = ScanRequest(fit.projection, use_threads, rows)
-        with self._scanning() as scanner:
-            batches = scanner.read(request, groups, memory)
+        batches = self.read_stored(fit.projection, groups, use_threads, memory, rows)
         return [part for batch in batches for part in fit(batch, self.values, self.name)]
+
+    def read_stored(
+        self,
+        projection: Projection,
+        groups: Sequence[int],
+        use_threads: bool,
+        memory: Memory,
+        rows: Rows | None = None,
+    ) -> list[pa.RecordBatch]:
+        """Read columns of row groups as the file has them."""
+        with self._scanning() as scanner:
+            return scanner.read(ScanRequest(projection, use_threads, rows), groups, memory)
 
     def batches(
         self,
@@ -168,20 +233,35 @@ class File:
             fitted = fit(sample, self.values, self.name)
             return accepts is None or any(accepts(part, num_rows) for part in fitted)
 
+        found = self.stored_batches(
+            fit.projection, groups, use_threads, batch_rows, rows, source, accepts_fitted
+        )
+        fitted = fitted_batches(found, fit, self.values, self.name)
+        return list(fitted) if isinstance(found, list) else fitted
+
+    def stored_batches(
+        self,
+        projection: Projection,
+        groups: Sequence[int],
+        use_threads: bool,
+        batch_rows: int = 1,
+        rows: Rows | None = None,
+        source: Source | None = None,
+        accepts: Accepts | None = None,
+    ) -> Iterable[pa.RecordBatch]:
+        """Read columns of row groups as the file has them, as `batches` does."""
         limit = self._reading.memory_limit
-        request = ScanRequest(fit.projection, use_threads, rows, limit, accepts_fitted)
+        request = ScanRequest(projection, use_threads, rows, limit)
+        if accepts is not None:
+            request.accepts = accepts
         with self._scanning(source) as scanner:
             found = scanner.whole(request, groups)
         if found is not None:
-            return [part for batch in found for part in fit(batch, self.values, self.name)]
+            return found
 
         def portions() -> Iterator[pa.RecordBatch]:
-            last: pa.RecordBatch | None = None
             with self._scanning(source) as scanner:
-                for batch in scanner.portions(request, groups, batch_rows):
-                    if batch is not last:  # a batch of equal rows may come many times
-                        fitted, last = list(fit(batch, self.values, self.name)), batch
-                    yield from fitted
+                yield from scanner.portions(request, groups, batch_rows)
 
         return portions()
 
@@ -217,6 +297,29 @@ class File:
             self._source = source
 
 
+def fitted_batches(
+    batches: Iterable[pa.RecordBatch], fit: Fit, values: Sequence[pa.Scalar], name: str
+) -> Iterator[pa.RecordBatch]:
+    """Yield batches of the file `name` as batches of the dataset."""
+    last: pa.RecordBatch | None = None
+    for batch in batches:
+        if batch is not last:  # a batch of equal rows may come many times
+            fitted, last = list(fit(batch, values, name)), batch
+        yield from fitted
+
+
+class HasDictionaries(Protocol):
+    """A file that may have dictionaries of the user."""
+
+    @property
+    def is_local(self) -> bool:
+        """Whether reading it takes no requests."""
+
+    @property
+    def dictionaries(self) -> Dictionaries | None:
+        """The dictionaries, if there are any."""
+
+
 class DatasetDictionaries:
     """The dictionaries of many files.
 
@@ -224,7 +327,7 @@ class DatasetDictionaries:
     dataset. Otherwise, values that a file does not share follow those before it.
     """
 
-    def __init__(self, files: Sequence[File]) -> None:
+    def __init__(self, files: Sequence[HasDictionaries]) -> None:
         self._files = files
         self._found: dict[Path, tuple[pa.Array | None, bool]] = {}
 
@@ -250,7 +353,7 @@ class DatasetDictionaries:
     def _read(self, path: Path) -> list[pa.Array]:
         """Return the distinct dictionaries at `path`."""
 
-        def read(file: File) -> pa.Array | None:
+        def read(file: HasDictionaries) -> pa.Array | None:
             found = file.dictionaries
             return None if found is None else found.find(path)
 
@@ -275,13 +378,25 @@ def _united(parts: Sequence[pa.Array]) -> tuple[pa.Array | None, bool]:
     return distinct(pa.concat_arrays(parts)), False
 
 
-def readable(files: Sequence[File]) -> list[File]:
+class HasParts(Protocol):
+    """A file of a dataset, which consists of one file on disk or of several."""
+
+    @property
+    def parts(self) -> Sequence[File]:
+        """The files on disk."""
+
+
+AnyFile = TypeVar("AnyFile", bound=HasParts)
+
+
+def readable(files: Sequence[AnyFile]) -> list[AnyFile]:
     """Return the files that can be opened; a warning names the others."""
-    kept = []
+    kept: list[AnyFile] = []
     errors: list[MosaicError] = []
     for file in files:
         try:
-            _ = file.metadata
+            for part in file.parts:
+                _ = part.metadata
         except (CorruptFileError, UnsupportedError) as error:
             errors.append(error)
         else:

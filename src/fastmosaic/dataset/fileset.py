@@ -7,6 +7,7 @@ when a query needs it.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -18,7 +19,6 @@ from ..errors import SchemaMismatchError
 from ..file.opening import SchemaCache
 from ..file.scan import MIN_THREADED_BYTES
 from ..format.column_set import ColumnSet
-from ..format.file_schema import FileSchema
 from ..format.user_schema import Attached, agreed
 from ..memory import Memory, MemoryLimit, checked_limit
 from ..query.query import Query
@@ -29,8 +29,10 @@ from ..schemas.widen import check_same
 from ..threads import REMOTE_THREADS, map_in_order, num_threads
 from .discovery import discover
 from .files import DatasetDictionaries, File, ReadOptions, readable
+from .found import Found
 from .hive import resolve
-from .plan import FilePlan, Window, plan, read_bytes, windows
+from .plan import FilePlan, Window, plan, windows
+from .table_files import DatasetFile, ReadableFile, TableColumns, TableFile, declared_keys
 
 # Memory for row groups that are read together, over all threads.
 MAX_HELD_BYTES: Final = 64 << 20
@@ -77,6 +79,8 @@ class FileSet:
         )
         keys = [(one.name, one.keys) for one in found]
         declared = partitioning if isinstance(partitioning, pa.Schema) else None
+        if declared is None and schema is None:
+            declared = declared_keys(found)
         self.partitions, values = resolve(keys, declared if schema is None else schema)
         for name in () if declared is None else declared.names:
             if not all(name in one.keys for one in found):
@@ -84,18 +88,26 @@ class FileSet:
         schemas = SchemaCache()
         limit = None if memory_limit is None else checked_limit(memory_limit)
         self.reading = ReadOptions(limit, strict, logical)
-        self.files = [
-            File(*pair, schemas, self.reading) for pair in zip(found, values, strict=True)
-        ]
+        tables: dict[int, TableColumns] = {}
+
+        def made(one: Found, values: tuple[pa.Scalar, ...]) -> DatasetFile:
+            if one.entry is None:
+                return File(one, values, schemas, self.reading)
+            table = one.entry.snapshot
+            if id(table) not in tables:
+                tables[id(table)] = TableColumns(table, schemas, self.reading)
+            return TableFile(one, values, schemas, self.reading, tables[id(table)])
+
+        self.files: list[DatasetFile] = list(map(made, found, values))
         if skip_corrupt:
             self.files = readable(self.files)
-        self._schemas: dict[FileSchema, str] = {}  # each with the name of a file that has it
+        self._schemas: dict[ColumnSet, str] = {}  # each with the name of a file that has it
         self.columns: ColumnSet
         self.attached: Attached | None = None
         if schema is not None:
             self.columns = Fixed(schema)
         else:
-            self._open(self.files)
+            self._learn(self.files)
             if not unify:
                 check_same(
                     [(columns.to_arrow(), name) for columns, name in self._schemas.items()],
@@ -112,26 +124,40 @@ class FileSet:
         schema = self.columns.to_arrow()
         return schema if self.attached is None else self.attached.schema(schema)
 
-    def _open(self, files: Sequence[File]) -> None:
+    @property
+    def is_lazy(self) -> bool:
+        """Whether files are opened only when a query needs them."""
+        return isinstance(self.columns, Fixed) or any(
+            isinstance(file, TableFile) for file in self.files
+        )
+
+    def _open(self, files: Sequence[ReadableFile]) -> None:
         """Read the metadata of `files`."""
         remote = not all(file.is_local for file in files)
-        every = map_in_order(
+        for _ in map_in_order(
             lambda file: file.metadata, files, remote, purpose="files", threads=REMOTE_THREADS
-        )
-        for file, _ in zip(files, every, strict=True):
+        ):
+            pass
+        self._learn([file for file in files if isinstance(file, File)])
+
+    def _learn(self, files: Sequence[DatasetFile]) -> None:
+        """Read the columns of `files`: those of a table are known without opening them."""
+        if any(isinstance(file, File) and not file.is_open for file in files):
+            self._open([file for file in files if isinstance(file, File)])
+        for file in files:
             if file.columns not in self._schemas:
                 self._check_keys(file)
                 self._schemas[file.columns] = file.name
 
     def _agreed(self) -> Attached | None:
         """Return the user's types and metadata that all files agree on."""
-        files = ((file.metadata.user_schema, file.columns) for file in self.files)
-        attached = agreed(files, self.partitions.names)
-        if attached is None or all(one.metadata.dictionaries is None for one in self.files):
+        every = itertools.chain.from_iterable(file.user_schemas for file in self.files)
+        attached = agreed(every, self.partitions.names)
+        if attached is None or not any(file.may_have_dictionaries for file in self.files):
             return attached
         return attached.with_dictionaries(DatasetDictionaries(self.files))
 
-    def _check_keys(self, file: File) -> None:
+    def _check_keys(self, file: DatasetFile) -> None:
         for name in self.partitions.names:
             if file.columns.find(name) is not None:
                 raise SchemaMismatchError(
@@ -179,7 +205,7 @@ class FileSet:
             return query.finish_each(batches, memory)
         fits = Fits(query.schema, self.partitions)
         whole = [
-            Window(one.file, one.groups, one.rows, read_bytes(one.file, fits, one.groups))
+            Window(one.file, one.groups, one.rows, one.file.read_bytes(fits, one.groups))
             for one in self.plan(query)
         ]
 
@@ -245,8 +271,8 @@ class FileSet:
     def count_rows(self, filters: Any = None, use_threads: bool = True) -> int:
         """Count the rows that match; without a filter, only metadata is read."""
         if filters is None:
-            self._open(self.files)
-            return sum(file.metadata.num_rows for file in self.files)
+            self._open([file for file in self.files if isinstance(file, File)])
+            return sum(file.num_rows for file in self.files)
         query = self.query([], filters)
         batches = self._joined_row_groups(query, use_threads)
         total = found = 0

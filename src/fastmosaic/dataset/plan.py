@@ -13,6 +13,7 @@ from ..query.query import Query
 from ..query.rows import Rows
 from ..schemas.fit import Fits
 from .files import File
+from .table_files import DatasetFile, ReadableFile
 
 __all__ = ["FilePlan", "Window", "plan", "windows"]
 
@@ -21,7 +22,7 @@ __all__ = ["FilePlan", "Window", "plan", "windows"]
 class FilePlan:
     """The row groups of one file that a query reads."""
 
-    file: File
+    file: ReadableFile
     groups: list[int]
     rows: Rows | None = None  # the rows of the file that are selected; None for all
 
@@ -41,7 +42,7 @@ class FilePlan:
 class Window:
     """Row groups of a file that are read together, and about how many bytes that takes."""
 
-    file: File
+    file: ReadableFile
     groups: list[int]
     rows: Rows | None
     size: int
@@ -49,21 +50,23 @@ class Window:
 
 def plan(
     query: Query,
-    files: Sequence[File],
+    files: Sequence[DatasetFile],
     partitions: pa.Schema,
-    open_files: Callable[[Sequence[File]], None],
+    open_files: Callable[[Sequence[ReadableFile]], None],
 ) -> list[FilePlan]:
     """Return the files and row groups that may contain rows of a query, in order.
 
     `open_files` is called with files before their metadata is used. Without a filter, files behind
     the limit of the query are not opened; with one, files whose partition cannot match are not.
     """
+    names = frozenset(query.schema.names).difference(partitions.names)
     if query.rows is not None:
-        chosen = _with_rows(query.rows, files, open_files)
+        chosen = _with_rows(query.rows, files, names, open_files)
     elif query.limit is not None and query.expression is None:
-        chosen = (FilePlan(file, _groups(file)) for file in _opened(files, open_files))
+        resolved = (file.resolved(names) for file in files)
+        chosen = (FilePlan(file, _groups(file)) for file in _opened(resolved, open_files))
     else:
-        matching = _matching_files(query, files, partitions)
+        matching = [file.resolved(names) for file in _matching_files(query, files, partitions)]
         open_files(matching)
         chosen = (FilePlan(file, _groups(file)) for file in matching)
     if query.expression is not None:
@@ -73,26 +76,34 @@ def plan(
     return [one for one in chosen if one.groups]
 
 
-def _groups(file: File) -> list[int]:
+def _groups(file: ReadableFile) -> list[int]:
     return list(range(file.metadata.num_row_groups))
 
 
-def _opened(files: Iterable[File], open_files: Callable[[Sequence[File]], None]) -> Iterator[File]:
+def _opened(
+    files: Iterable[ReadableFile], open_files: Callable[[Sequence[ReadableFile]], None]
+) -> Iterator[ReadableFile]:
     for file in files:
         open_files([file])
         yield file
 
 
 def _with_rows(
-    rows: Rows, files: Sequence[File], open_files: Callable[[Sequence[File]], None]
+    rows: Rows,
+    files: Sequence[DatasetFile],
+    names: frozenset[str],
+    open_files: Callable[[Sequence[ReadableFile]], None],
 ) -> Iterator[FilePlan]:
     """Yield the row groups that contain selected rows."""
-    open_files(files)
-    edges = list(accumulate((file.metadata.num_rows for file in files), initial=0))
+    # A table knows how many rows its files have.
+    open_files([file for file in files if isinstance(file, File)])
+    edges = list(accumulate((file.num_rows for file in files), initial=0))
     rows.check(edges[-1])
-    for number, file in enumerate(files):
+    for number, one in enumerate(files):
         own = rows.within(edges[number], edges[number + 1])
         if len(own):
+            file = one.resolved(names)
+            open_files([file])
             starts = file.metadata.row_edges
             groups = [
                 group
@@ -123,7 +134,9 @@ def _first(chosen: Iterable[FilePlan], num_rows: int) -> Iterator[FilePlan]:
             return
 
 
-def _matching_files(query: Query, files: Sequence[File], partitions: pa.Schema) -> list[File]:
+def _matching_files(
+    query: Query, files: Sequence[DatasetFile], partitions: pa.Schema
+) -> list[DatasetFile]:
     """Return the files whose partition may match, without opening any."""
     keys = [
         (index, field)
@@ -162,7 +175,7 @@ def _matching_groups(
         return [one for one in chosen if one.groups]  # the files were chosen by it
     names = partitions.names
     known = [
-        query.statistics(one.file.metadata, one.file.columns, group, constants)
+        one.file.statistics(query, group, constants)
         for one in chosen
         for constants in [dict(zip(names, one.file.values, strict=True))]
         for group in one.groups
@@ -185,16 +198,9 @@ def windows(plans: Iterable[FilePlan], fits: Fits, limit: int) -> Iterator[Windo
         size = 0
         for group in one.groups:
             groups.append(group)
-            size += read_bytes(one.file, fits, [group])
+            size += one.file.read_bytes(fits, [group])
             if size >= limit:
                 yield Window(one.file, groups, one.rows, size)
                 groups, size = [], 0
         if groups:
             yield Window(one.file, groups, one.rows, size)
-
-
-def read_bytes(file: File, fits: Fits, groups: Iterable[int]) -> int:
-    """Return about how many bytes of row groups are read."""
-    metadata = file.metadata
-    positions = fits.of_file(file.columns).projection.positions
-    return sum(metadata.projected_bytes(group, positions) for group in groups)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -23,6 +23,7 @@ from .bounds import Bounds, as_text, integers, lists
 from .distinct import DistinctSketch, can_hash
 from .files import File
 from .leaves import leaf_columns, leaf_schema
+from .table_files import DatasetFile
 
 # Up to this number, distinct values are counted exactly.
 DISTINCT_EXACT: Final = 255
@@ -101,23 +102,34 @@ class Profiler:
         self._held: list[pa.RecordBatch] = []
         self._held_bytes = 0
 
-    def add(self, file: File, group: int, *, use_threads: bool = False) -> None:
-        """Measure a row group; every byte of it is read at most once."""
-        places = self._places_in(file.columns)
-        inner = open_source(file.found.path, file.found.filesystem, size=file.found.size)
-        inner.name = file.name
-        with _ReadOnce(inner) as source:
+    def add(self, file: DatasetFile, group: int, *, use_threads: bool = False) -> None:
+        """Measure a row group; every byte of a file alone is read at most once."""
+        one = file.resolved(frozenset(self._schema.names))
+        if not isinstance(one, File):
+            self._add_values(one.batches(self._fits, [group], use_threads))
+            for part in one.parts:
+                with _opened(part) as source:
+                    self._add_stored(source, part, group)
+            return
+        with _ReadOnce(_opened(one)) as source:
             # First the values: they are read in longer ranges.
-            for batch in file.batches(self._fits, [group], use_threads, source=source):
-                self._held.append(batch)
-                self._held_bytes += batch.get_total_buffer_size()
-                if self._held_bytes >= _MAX_HELD_BYTES:
-                    self._add_held()
-            for stored in stored_columns(source, file.metadata, group, places):
-                place = places[stored.position]
-                self._bytes[place.leaf] += stored.stored_bytes
-                if place.has_values:
-                    self._pages[stored.encoding][place.leaf] += 1
+            self._add_values(one.batches(self._fits, [group], use_threads, source=source))
+            self._add_stored(source, one, group)
+
+    def _add_values(self, batches: Iterable[pa.RecordBatch]) -> None:
+        for batch in batches:
+            self._held.append(batch)
+            self._held_bytes += batch.get_total_buffer_size()
+            if self._held_bytes >= _MAX_HELD_BYTES:
+                self._add_held()
+
+    def _add_stored(self, source: Source, file: File, group: int) -> None:
+        places = self._places_in(file.columns)
+        for stored in stored_columns(source, file.metadata, group, places):
+            place = places[stored.position]
+            self._bytes[place.leaf] += stored.stored_bytes
+            if place.has_values:
+                self._pages[stored.encoding][place.leaf] += 1
 
     def _places_in(self, columns: FileSchema) -> dict[int, _LeafPlace]:
         """Return the leaves that a file contains, by the positions of its stored columns."""
@@ -125,6 +137,8 @@ class Profiler:
             leaves = {name: place for place, name in enumerate(self._leaf_names)}
             found: dict[int, _LeafPlace] = {}
             for column in self._schema.names:
+                if column in columns.hidden:
+                    continue
                 position = columns.block.find(column)
                 if column in leaves and position >= 0:
                     found[position] = _LeafPlace(leaves[column], True)
@@ -246,6 +260,12 @@ def _num_distinct(parts: Sequence[Measures]) -> list[int]:
 
 
 # ---- reading
+
+
+def _opened(file: File) -> Source:
+    source = open_source(file.found.path, file.found.filesystem, size=file.found.size)
+    source.name = file.name
+    return source
 
 
 class _ReadOnce(Source):

@@ -7,7 +7,7 @@ they can read without opening a file again, because they contain its footer and 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import pyarrow as pa
@@ -19,10 +19,11 @@ from ..format.metadata import FileMetaData
 from ..query.query import Query
 from ..query.rows import Rows
 from ..schemas.fit import Fits
-from .discovery import Found
 from .files import File, ReadOptions
 from .fileset import FileSet
-from .plan import FilePlan, read_bytes, windows
+from .found import Found
+from .plan import FilePlan, windows
+from .table_files import JoinedFile, ReadableFile
 
 # Opening another file costs about as much as reading this many bytes.
 OPEN_COST_BYTES: Final = 1 << 20
@@ -42,6 +43,7 @@ class FilePart:
     schema: int  # the number of its schema in the scan
     groups: tuple[int, ...]
     rows: Rows | None = None  # the rows of the file that are selected; None for all
+    beside: tuple[FilePart, ...] = ()  # of files of a table that have the same rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,12 +77,21 @@ class SplitScan:
         """Yield the rows of a split, before a filter; memory stays bounded."""
         fits = Fits(self.schema, self._partitions)
         for part in split.parts:
-            columns = self._schemas[part.schema]
-            state = FileMetaData(part.footer, columns.block, part.index), part.file_size
-            file = File(part.found, part.values, SchemaCache(), self._reading, state, columns)
+            file = self.file_of(part)
             planned = FilePlan(file, list(part.groups), part.rows)
             for window in windows([planned], fits, TASK_WINDOW_BYTES):
                 yield from file.batches(fits, window.groups, use_threads, rows=window.rows)
+
+    def file_of(self, part: FilePart) -> ReadableFile:
+        """Return the file of a part, or the files of a table that have the same rows."""
+        columns = self._schemas[part.schema]
+        state = FileMetaData(part.footer, columns.block, part.index), part.file_size
+        file = File(part.found, part.values, SchemaCache(), self._reading, state, columns)
+        if not part.beside:
+            return file
+        others = [self.file_of(one) for one in part.beside]
+        parts = [one for one in (file, *others) if isinstance(one, File)]
+        return JoinedFile(part.found, part.values, parts)
 
 
 def share_out(
@@ -95,7 +106,7 @@ def share_out(
     fits = Fits(query.schema, files.partitions)
     schemas: dict[FileSchema, int] = {}
     wanted = [
-        (planned, group, read_bytes(planned.file, fits, [group]))
+        (planned, group, planned.file.read_bytes(fits, [group]))
         for planned in files.plan(query)
         for group in planned.groups
     ]
@@ -127,14 +138,17 @@ def share_out(
 
 
 def _part(planned: FilePlan, groups: Sequence[int], schemas: dict[FileSchema, int]) -> FilePart:
-    file, metadata = planned.file, planned.file.metadata
-    return FilePart(
-        file.found,
-        file.values,
-        file.size,
-        metadata.footer,
-        metadata.index,
-        schemas.setdefault(file.columns, len(schemas)),
-        tuple(groups),
-        planned.rows,
+    first, *others = (
+        FilePart(
+            file.found,
+            file.values,
+            file.size,
+            file.metadata.footer,
+            file.metadata.index,
+            schemas.setdefault(file.columns, len(schemas)),
+            tuple(groups),
+            planned.rows,
+        )
+        for file in planned.file.parts
     )
+    return replace(first, beside=tuple(others)) if others else first

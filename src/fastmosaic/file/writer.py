@@ -13,7 +13,7 @@ from typing import IO, Any, Final, Self, TypeAlias, Unpack
 import pyarrow as pa
 
 from ..format import user_schema
-from ..format.annex import Annex, BlockChecksums, Checksums
+from ..format.annex import Annex, Base, BlockChecksums, Checksums
 from ..format.footer import Flag, Footer
 from ..format.index import Bucket, encode_row_group
 from ..format.schema import SchemaBlock
@@ -146,6 +146,7 @@ class MosaicWriter:
         self._pending = PendingRows(self._encoder, self._row_group_bytes)
         self._row_groups: list[bytes] = []
         self._group_checksums: list[int] = []
+        self._base: Base | None = None
         self._compressed_bytes = 0
         self._uncompressed_bytes = 0
         self._sink = open_sink(where, filesystem)
@@ -159,6 +160,10 @@ class MosaicWriter:
         self._check_narrow = None
         if self._dictionaries:
             self._dictionaries = dictionaries
+
+    def belong_to(self, base: Base) -> None:
+        """Make this a column file of a table, with the rows and row groups of the file `base`."""
+        self._base = base
 
     def check(self, schema: pa.Schema) -> None:
         """Raise SchemaMismatchError if data of `schema` cannot be written to the file."""
@@ -334,6 +339,7 @@ class MosaicWriter:
                 BlockChecksums(crc32c(block), tuple(self._group_checksums)),
                 dictionaries,
                 user_schema.encode_common(common),
+                self._base,
             )
             schema_offset = self._sink.tell()
             if self._annex:

@@ -14,6 +14,8 @@ footer has a flag for it.
        3    name and version of the writer, in UTF-8
        4    u32le CRC-32C of the schema block, then one u32le for each row group: the CRC-32C of the
             CRC-32Cs of its buckets, each u32le, in the order of the index
+       5    of a column file of a table: u64le number of rows and u64le size of its base file, then
+            16 bytes that identify that file: see `Base`
        6    uv length of the dictionaries, a Mosaic file that ends where the annex begins: see
             file/dictionaries.py
        7    an Arrow IPC schema message: see user_schema.py
@@ -26,6 +28,7 @@ Sections of unknown kinds are skipped.
 
 from __future__ import annotations
 
+import hashlib
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -43,6 +46,7 @@ class Section(IntEnum):
     ATTACHED = 2
     WRITER = 3
     BLOCKS = 4
+    BASE = 5
     DICTIONARIES = 6
     COMMON = 7
 
@@ -98,6 +102,38 @@ class BlockChecksums:
 
 
 @dataclass(frozen=True, slots=True)
+class Base:
+    """The file that a column file belongs to: it has the same rows and row groups.
+
+    digest  the BLAKE2b-128 of the base file from its annex, or from its schema block if it has no
+            annex, to its end
+    """
+
+    num_rows: int
+    size: int
+    digest: bytes
+
+    LAYOUT: ClassVar = struct.Struct("<QQ16s")  # sizes may exceed the 32 bits of a varint
+
+    @classmethod
+    def of(cls, num_rows: int, size: int, end: bytes | memoryview) -> Base:
+        """Return the identity of a file of `size` bytes whose last bytes are `end`."""
+        digest = hashlib.blake2b(end, digest_size=16, usedforsecurity=False)
+        return cls(num_rows, size, digest.digest())
+
+    def encode(self) -> bytes:
+        return self.LAYOUT.pack(self.num_rows, self.size, self.digest)
+
+    @classmethod
+    def decode(cls, body: bytes) -> Base:
+        if len(body) != cls.LAYOUT.size:
+            raise CorruptFileError(
+                f"the section about the base file has {len(body)} bytes, not {cls.LAYOUT.size}"
+            )
+        return cls(*cls.LAYOUT.unpack(body))
+
+
+@dataclass(frozen=True, slots=True)
 class Annex:
     """The known sections of an annex; None for each that is missing."""
 
@@ -107,6 +143,7 @@ class Annex:
     blocks: BlockChecksums | None = None
     dictionaries: int | None = None  # their size
     common: bytes | None = None
+    base: Base | None = None
     size: int = field(default=0, compare=False)  # in the file that it was read from
 
     TRAILER: ClassVar = struct.Struct("<II4s")  # CRC-32C, length, magic
@@ -122,6 +159,8 @@ class Annex:
             _put_section(out, Section.WRITER, self.writer.encode())
         if self.blocks is not None:
             _put_section(out, Section.BLOCKS, self.blocks.encode())
+        if self.base is not None:
+            _put_section(out, Section.BASE, self.base.encode())
         if self.dictionaries is not None:
             length = bytearray()
             put_varint(length, self.dictionaries)
@@ -165,6 +204,7 @@ class Annex:
             BlockChecksums.decode(found[Section.BLOCKS]) if Section.BLOCKS in found else None,
             _dictionaries(found.get(Section.DICTIONARIES)),
             found.get(Section.COMMON),
+            Base.decode(found[Section.BASE]) if Section.BASE in found else None,
             len(data),
         )
 

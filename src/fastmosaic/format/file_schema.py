@@ -90,12 +90,20 @@ class FileSchema(ColumnSet):
     attached : Attached, optional
         What the annex says about them. Without it, or if it restores no types, the columns are the
         stored ones.
+    hidden : frozenset of str, optional
+        Names of columns that are treated as if the file did not have them.
     """
 
-    __slots__ = ("_arrow", "_attached", "_found", "_last", "_owners", "_sizes", "block")
+    __slots__ = ("_arrow", "_attached", "_found", "_last", "_owners", "_sizes", "block", "hidden")
 
-    def __init__(self, block: SchemaBlock, attached: Attached | None = None) -> None:
+    def __init__(
+        self,
+        block: SchemaBlock,
+        attached: Attached | None = None,
+        hidden: frozenset[str] = frozenset(),
+    ) -> None:
         self.block = block
+        self.hidden = hidden
         restores = attached is not None and attached.restores and len(attached.given)
         self._attached = attached if restores else None
         self._found: dict[str, tuple[pa.Field, Shape]] = {}
@@ -109,17 +117,26 @@ class FileSchema(ColumnSet):
             isinstance(other, FileSchema)
             and self.block is other.block
             and self._attached is other._attached
+            and self.hidden == other.hidden
         )
 
     def __hash__(self) -> int:
-        return hash((id(self.block), id(self._attached)))
+        return hash((id(self.block), id(self._attached), self.hidden))
 
     def __reduce__(self) -> Any:
-        return FileSchema, (self.block, self._attached)
+        return FileSchema, (self.block, self._attached, self.hidden)
+
+    def hiding(self, names: frozenset[str]) -> FileSchema:
+        """Return the columns without those called `names`, and no others."""
+        if names == self.hidden:
+            return self
+        return FileSchema(self.block, self._attached, names)
 
     # ---- columns by name
 
     def find(self, name: str) -> pa.Field | None:
+        if name in self.hidden:
+            return None
         if self._attached is None:
             position = self.block.find(name)
             return None if position < 0 else self.block.field(position)
@@ -128,14 +145,15 @@ class FileSchema(ColumnSet):
 
     def has(self, name: str) -> bool:
         if self._attached is None:
-            return self.block.find(name) >= 0
+            return name not in self.hidden and self.block.find(name) >= 0
         return super().has(name)
 
     def path(self, name: str) -> Path | None:
         if self.find(name) is not None:
             return (name,)
         for parent in self._parents(name):
-            rest = inside(self.field(parent).type, name[len(parent) + 1 :])
+            field = self.find(parent)
+            rest = None if field is None else inside(field.type, name[len(parent) + 1 :])
             if rest is not None:
                 return (parent, *rest)
         return None
@@ -149,23 +167,29 @@ class FileSchema(ColumnSet):
         return schema
 
     def _position(self, name: str) -> int:
-        position = self.block.find(name)
+        position = -1 if name in self.hidden else self.block.find(name)
         if position < 0:
-            raise ColumnNotFoundError.for_name(name, self.block.similar(name))
+            raise ColumnNotFoundError.for_name(name, self.similar(name))
         return position
 
     def occurring(self, text: str) -> list[str]:
         names = [self.block.name(position) for position in self.block.occurring(text)]
+        names = self._visible(names)
         if self._attached is None:
             return names
         nested = (name for name in self._attached.nested if name in text)
-        found = dict.fromkeys([*names, *nested])
+        found = dict.fromkeys(self._visible([*names, *nested]))
         return [name for name in found if self._column(name) is not None]
 
     def names(self) -> list[str]:
         owners = self._columns_of_structs()
         names = self.block.names()
-        return list(dict.fromkeys(owners.get(name, name) for name in names)) if owners else names
+        if owners:
+            names = list(dict.fromkeys(owners.get(name, name) for name in names))
+        return self._visible(names)
+
+    def _visible(self, names: list[str]) -> list[str]:
+        return [name for name in names if name not in self.hidden] if self.hidden else names
 
     def paths(self) -> list[str]:
         structs = set(self._columns_of_structs().values())
@@ -180,10 +204,10 @@ class FileSchema(ColumnSet):
         return names
 
     def similar(self, name: str) -> list[str]:
-        return self.block.similar(name)
+        return self._visible(self.block.similar(name))
 
     def to_arrow(self) -> pa.Schema:
-        if self._attached is None:
+        if self._attached is None and not self.hidden:
             schema = self.block.to_arrow()
             self._last = Projection(schema, self.block.order, schema)
             return schema
@@ -223,7 +247,8 @@ class FileSchema(ColumnSet):
     def projection_of(self, wanted: Iterable[pa.Field]) -> Projection:
         """Return how to read those of the wanted columns, and fields of structs, that exist."""
         if self._attached is None:
-            found = (self.block.find(field.name) for field in wanted)
+            names = self._visible([field.name for field in wanted])
+            found = map(self.block.find, names)
             positions = [position for position in found if position >= 0]
             schema = pa.schema(self.block.fields(positions))
             return Projection(schema, positions, schema)

@@ -28,6 +28,7 @@ from .selection import expanded
 __all__ = ["Query", "fields_of"]
 
 _Leaf: TypeAlias = tuple[Path, pa.DataType]
+_Known: TypeAlias = tuple[FileSchema, tuple[pa.Field, ...]]
 
 
 @dataclass(slots=True)  # a frozen one takes microseconds longer to make
@@ -45,7 +46,7 @@ class Query:
     attached: Attached | None = None  # types and metadata to put on the result
     rows: Rows | None = None
     limit: int | None = None
-    _leaves: dict[FileSchema, tuple[dict[int, _Leaf], list[_Leaf]]] = dataclass_field(
+    _leaves: dict[_Known, tuple[dict[int, _Leaf], list[_Leaf]]] = dataclass_field(
         default_factory=dict, repr=False, compare=False
     )
 
@@ -111,18 +112,22 @@ class Query:
         columns: FileSchema,
         group: int,
         constants: Mapping[str, pa.Scalar] | None = None,
+        needed: tuple[pa.Field, ...] | None = None,
     ) -> list[filtering.Statistics]:
         """Return what is known about the columns of the filter in one row group of a file.
 
-        `columns` are those of the file, as the user sees them or as they are stored. `constants` are the values of columns that are the same in all rows of the file.
+        `columns` are those of the file, as the user sees them or as they are stored. `constants` are
+        the values of columns that are the same in all rows of the file. `needed` are those columns of
+        the filter to consider, by default all.
         """
         num_rows = metadata.rows_of(group)
         known: list[filtering.Statistics] = []
-        for field in self.needed:
+        fields = self.needed if needed is None else needed
+        for field in fields:
             if constants is not None and field.name in constants:
                 value = constants[field.name]
                 known.append(filtering.constant((field.name,), field.type, value, num_rows))
-        bounded, missing = self._leaves_in(columns)
+        bounded, missing = self._leaves_in(columns, fields)
         for path, type in missing:
             if constants is None or path[0] not in constants:
                 known.append(filtering.constant(path, type, pa.scalar(None, type), num_rows))
@@ -138,23 +143,26 @@ class Query:
             known.append(filtering.Statistics(path, type, num_rows, statistic.null_count, *bounds))
         return known
 
-    def _leaves_in(self, columns: FileSchema) -> tuple[dict[int, _Leaf], list[_Leaf]]:
+    def _leaves_in(
+        self, columns: FileSchema, fields: tuple[pa.Field, ...]
+    ) -> tuple[dict[int, _Leaf], list[_Leaf]]:
         """Return the leaves of the filter whose bounds are useful, by position, and missing ones.
 
         Bounds of a file hold for the table as well if values keep their order when they are cast.
         """
-        if columns not in self._leaves:
+        key = columns, fields
+        if key not in self._leaves:
             bounded: dict[int, _Leaf] = {}
             missing: list[_Leaf] = []
-            for field in self.needed:
+            for field in fields:
                 for path, leaf in flat_leaves(field):
                     found = columns.leaf(path)
                     if found is not None and widened(found[2].type, leaf.type) == leaf.type:
                         bounded[found[0]] = path, leaf.type
                     elif found is None and not columns.contains(path):
                         missing.append((path, leaf.type))
-            self._leaves[columns] = bounded, missing
-        return self._leaves[columns]
+            self._leaves[key] = bounded, missing
+        return self._leaves[key]
 
     # ---- what was read
 

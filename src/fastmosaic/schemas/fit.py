@@ -19,6 +19,7 @@ from ..format.plain_arrays import to_plain
 from ..format.types import is_narrow, is_simple, needs_annex, plain_type
 from ..format.user_arrays import to_user
 from ..memory import Memory
+from .joined import JoinedColumns, JoinedProjection
 from .widen import ADVICE, ending
 
 # Arrow's 32-bit offsets end at 2 GiB, so larger batches are converted in halves.
@@ -262,6 +263,7 @@ class Fits:
         self._advice = advice
         self._last: Fit | None = None
         self._by_file: dict[FileSchema, Fit] = {}
+        self._by_joined: dict[JoinedColumns, tuple[Fit, JoinedProjection]] = {}
 
     def of(self, source: pa.Schema) -> Fit:
         """Return the fit for batches of `source`; raise if they cannot fit."""
@@ -273,11 +275,21 @@ class Fits:
         """Return the fit for files with these columns, and how to read those that are needed."""
         fit = self._by_file.get(columns)
         if fit is None:
-            keys = set(self._partitions.names)
-            wanted = (field for field in self._target if field.name not in keys)
-            projection = columns.projection_of(wanted)
+            projection = columns.projection_of(self._wanted())
             fit = self._by_file[columns] = self._made(projection.schema, projection)
         return fit
+
+    def of_joined(self, columns: JoinedColumns) -> tuple[Fit, JoinedProjection]:
+        """Return the fit for files that have these columns together, and how to read them."""
+        made = self._by_joined.get(columns)
+        if made is None:
+            projection = columns.joined_projection_of(self._wanted())
+            made = self._by_joined[columns] = self._made(projection.schema), projection
+        return made
+
+    def _wanted(self) -> list[pa.Field]:
+        keys = set(self._partitions.names)
+        return [field for field in self._target if field.name not in keys]
 
     def _made(self, source: pa.Schema, projection: Projection | None = None) -> Fit:
         return Fit(

@@ -15,7 +15,6 @@ from itertools import chain
 import pyarrow as pa
 
 from ..format.column_set import ColumnSet
-from ..format.file_schema import FileSchema
 from ..format.names import Names, similar_names
 from .widen import joined
 
@@ -23,7 +22,7 @@ from .widen import joined
 class Union(ColumnSet):
     """The columns of all files, followed by the partition columns."""
 
-    def __init__(self, files: Mapping[FileSchema, str], partitions: pa.Schema) -> None:
+    def __init__(self, files: Mapping[ColumnSet, str], partitions: pa.Schema) -> None:
         """`files` maps each distinct schema to the name of a file that has it."""
         self._files = dict(files)
         self._partitions = partitions

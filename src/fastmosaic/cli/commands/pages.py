@@ -14,6 +14,7 @@ from ...convert.values import json_values, texts
 from ...dataset.files import File
 from ...file.stored import Encoding, Page, StoredColumn, stored_bytes, stored_columns
 from ...format.bucket import Layout
+from ...format.column_set import ColumnSet
 from ...format.file_schema import FileSchema
 from ...query.selection import GLOB, selected, split_names
 from ...schemas.union import Union
@@ -108,7 +109,9 @@ def _chosen(files: Iterable[File], patterns: Sequence[str] | None) -> list[str] 
     """Return the columns that `patterns` choose, or None for all."""
     if patterns is None:
         return None
-    blocks = {FileSchema(file.metadata.schema_block): file.name for file in files}
+    blocks: dict[ColumnSet, str] = {
+        FileSchema(file.metadata.schema_block): file.name for file in files
+    }
     stored = Union(blocks, pa.schema([]))
     asked: list[str] = []
     for given in patterns:

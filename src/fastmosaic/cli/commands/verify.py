@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from ...dataset.discovery import Found, discover
+from ...dataset.discovery import discover
+from ...dataset.found import Found
 from ...errors import printable
 from ...file.verify import VerifyReport, verify
 from ...storage.secrets import redacted

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from ...convert.write import check_options
-from ...dataset.files import File
 from ...dataset.fileset import FileSet
+from ...dataset.snapshot import list_versions
+from ...dataset.table_files import DatasetFile
 from ...errors import UnsupportedError
 from ...format.paths import at_path
 from ...storage.replace import keep_status
@@ -76,6 +77,10 @@ def compact(
             raise NotADirectoryError(f"{path} is a file: pass a directory")
         raise FileNotFoundError(f"{path} does not exist: pass a local directory")
     base = os.path.realpath(path)
+    if list_versions(base, None, base):
+        raise ValueError(
+            f"{base} is a table; compact it with fastmosaic.MosaicTable(path).compact()"
+        )
     files = FileSet(base)
     for file in files.files:
         if os.path.realpath(file.found.path) != file.found.path:
@@ -85,7 +90,7 @@ def compact(
                 file=file.name,
             )
     listed = list_files([file.found for file in files.files])
-    directories: dict[str, list[File]] = {}
+    directories: dict[str, list[DatasetFile]] = {}
     for file in files.files:
         inside = os.path.relpath(os.path.dirname(file.found.path), base)
         directories.setdefault("" if inside == "." else inside, []).append(file)
@@ -158,7 +163,7 @@ def compact(
     )
 
 
-def _small(files: Sequence[File], target_bytes: int) -> list[File]:
+def _small(files: Sequence[DatasetFile], target_bytes: int) -> list[DatasetFile]:
     """Return the files of a directory that are worth rewriting."""
     group_bytes = min(_SMALL_GROUP_BYTES, target_bytes // 4)
     crumbled = [
@@ -193,7 +198,7 @@ def _is_large_decimal(name: str, files: FileSet) -> bool:
     return bool(pa.types.is_decimal(type) and type.precision > _MAX_STATISTICS_DIGITS)
 
 
-def _check_rows(rewritten: Iterable[File], written: int) -> None:
+def _check_rows(rewritten: Iterable[DatasetFile], written: int) -> None:
     expected = sum(file.metadata.num_rows for file in rewritten)
     if expected != written:
         raise RuntimeError(

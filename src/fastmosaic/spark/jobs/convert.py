@@ -14,7 +14,8 @@ import pyarrow as pa
 from ...convert import read as formats
 from ...convert.supported import schema_for
 from ...convert.write import check_options
-from ...dataset.discovery import Found, discover
+from ...dataset.discovery import discover
+from ...dataset.found import Found
 from ...dataset.hive import directory, resolve
 from ...errors import ColumnNotFoundError, CorruptFileError, SchemaMismatchError, UnsupportedError
 from ...format.names import similar_names

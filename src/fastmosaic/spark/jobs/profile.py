@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import pyarrow as pa
 
-from ...dataset.files import File
 from ...dataset.fileset import FileSet
 from ...dataset.profile import ColumnProfile, Measures, Profiler, conclude
+from ...dataset.table_files import DatasetFile
 from .records import Records, Result, identity, list_files
 from .report import ProfileReport
 from .run import BadFile, blaming, run
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-_RowGroups: TypeAlias = list[tuple[File, list[int]]]  # files and numbers of their row groups
+_RowGroups: TypeAlias = list[tuple[DatasetFile, list[int]]]  # files and numbers of their row groups
 
 _MIN_ITEM_BYTES: Final = 16 << 20
 _MAX_ITEMS: Final = 64  # the driver holds all of their results at once

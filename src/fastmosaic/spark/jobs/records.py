@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
-from ...dataset.discovery import Found
+from ...dataset.found import Found
 from ...storage.location import as_arrow, locate
 
 Result: TypeAlias = dict[str, Any]  # of a work item: what JSON can represent

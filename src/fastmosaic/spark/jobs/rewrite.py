@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from ...convert import read as formats
 from ...convert.write import Target, open_target
-from ...dataset.discovery import Found
+from ...dataset.found import Found
 from ...format.user_schema import Attached
 from ...schemas.fit import Fits, plain_schema
 from ...storage.debris import stagings_of

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 from pyarrow import types
 
-from ...dataset.files import File
 from ...dataset.fileset import FileSet
+from ...dataset.table_files import ReadableFile
 from ...format.paths import Path, at_path
 from ...query.query import Query
 from ...schemas.widen import widened
@@ -31,11 +31,10 @@ def answer(
     files: FileSet, schema: pa.Schema, aggregates: Sequence[Aggregate]
 ) -> list[pa.Scalar] | None:
     """Return the values with the types of `schema`; None if metadata lacks one of them."""
-    groups = [
-        (planned.file, group)
-        for planned in files.plan(Query(pa.schema([])))
-        for group in planned.groups
-    ]
+    keys = set(files.partitions.names)
+    needed = {path[0] for _, path in aggregates if path is not None and path[0] not in keys}
+    query = Query(pa.schema([files.columns.field(name) for name in sorted(needed)]))
+    groups = [(planned.file, group) for planned in files.plan(query) for group in planned.groups]
     found: dict[Path, ColumnSummary | None] = {}
     values = []
     for function, path in aggregates:
@@ -94,7 +93,7 @@ def _has_exact_bounds(type: pa.DataType) -> bool:
 
 
 def _summarize(
-    files: FileSet, path: Path, type: pa.DataType, groups: Sequence[tuple[File, int]]
+    files: FileSet, path: Path, type: pa.DataType, groups: Sequence[tuple[ReadableFile, int]]
 ) -> ColumnSummary | None:
     count = 0
     bounds: list[pa.Scalar] | None = [] if _has_exact_bounds(type) else None
@@ -115,7 +114,7 @@ def _summarize(
 
 
 def _known(
-    files: FileSet, path: Path, type: pa.DataType, file: File, group: int
+    files: FileSet, path: Path, type: pa.DataType, file: ReadableFile, group: int
 ) -> tuple[int, pa.Scalar | None, pa.Scalar | None] | None:
     """Return value count, minimum and maximum of a column in a row group; None if unknown."""
     metadata = file.metadata
@@ -124,7 +123,8 @@ def _known(
     if partition >= 0:
         value = file.values[partition]
         return (num_rows, value, value) if value.is_valid else (0, None, None)
-    columns = file.columns
+    part = file.part_with(path[0])
+    metadata, columns = part.metadata, part.columns
     if not columns.contains(path):
         return 0, None, None
     found = columns.leaf(path)

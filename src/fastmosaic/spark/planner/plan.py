@@ -12,13 +12,11 @@ from typing import Final
 import pyarrow as pa
 from pyarrow import types
 
-from ...dataset.files import File
 from ...dataset.fileset import FileSet
 from ...dataset.tasks import Split, SplitScan, share_out
 from ...format.paths import leaves
 from ...query.query import Query
 from ...schemas.fit import Fits
-from ...schemas.union import Fixed
 from ..task import PlannedReader
 from .aggregates import Aggregate, answer
 from .pushdown import Predicate, to_expression
@@ -130,7 +128,7 @@ class ScanPlanner:
         max_bytes, min_splits = self._split_sizes()
         scan, splits = share_out(self._files, query, max_bytes=max_bytes, min_splits=min_splits)
         if limit is not None:
-            splits = _first(splits, limit, self._files, Fits(schema, self._files.partitions))
+            splits = _first(splits, limit, scan, Fits(schema, self._files.partitions))
         filters = tuple(str(one) for one in predicates if one is not None)
         report = self._report(schema, splits, filters, limit)
         _recent.append(report)
@@ -169,7 +167,7 @@ class ScanPlanner:
         )
 
     def _total_row_groups(self) -> int | None:
-        if _is_lazy(self._files):
+        if self._files.is_lazy:
             return None
         return sum(file.metadata.num_row_groups for file in self._files.files)
 
@@ -221,23 +219,21 @@ def _value_bytes(type: pa.DataType) -> int:
     return max(1, type.bit_width // 8)
 
 
-def _first(splits: Sequence[Split], num_rows: int, files: FileSet, fits: Fits) -> list[Split]:
+def _first(splits: Sequence[Split], num_rows: int, scan: SplitScan, fits: Fits) -> list[Split]:
     """Return the row groups that contain the first `num_rows` rows of the splits."""
-    by_place: dict[tuple[str, str], File] = {file.found.place: file for file in files.files}
     kept: list[Split] = []
     left = num_rows
     for split in splits:
         parts = []
         size = rows = 0
         for part in split.parts:
-            file = by_place[part.found.place]
-            positions = fits.of_file(file.columns).projection.positions
+            file = scan.file_of(part)
             groups = []
             for group in part.groups:
                 if left > rows:
                     groups.append(group)
                     rows += file.metadata.rows_of(group)
-                    size += file.metadata.projected_bytes(group, positions)
+                    size += file.read_bytes(fits, [group])
             if groups:
                 parts.append(replace(part, groups=tuple(groups)))
         if parts:
@@ -246,19 +242,16 @@ def _first(splits: Sequence[Split], num_rows: int, files: FileSet, fits: Fits) -
     return kept
 
 
-def _is_lazy(files: FileSet) -> bool:
-    """Whether files are opened only when a query needs them."""
-    return isinstance(files.columns, Fixed)
-
-
 def _identity(files: FileSet, schema: pa.Schema) -> str:
     """Return a key that is equal for the same columns of the same files until a file changes."""
     digest = hashlib.blake2b(schema.serialize(), digest_size=16)
     for file in files.files:
         digest.update(f"\0{file.found.place}\0{file.found.size}".encode())
-        if file.is_local:
+        if file.found.entry is not None:  # files of a table do not change
+            digest.update(file.found.entry.snapshot.version.commit.encode())
+        elif file.is_local:
             status = os.stat(file.found.path)
             digest.update(f"\0{status.st_mtime_ns}\0{status.st_size}".encode())
-        elif not _is_lazy(files):
+        elif not files.is_lazy:
             digest.update(file.metadata.index)
     return digest.hexdigest()

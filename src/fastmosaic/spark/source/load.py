@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyarrow import types
 
-from ...dataset.discovery import Found
 from ...dataset.fileset import FileSet
+from ...dataset.found import Found
 from ...dataset.tasks import Split, share_out
 from ...format.paths import at_path, united
 from ...query.query import Query

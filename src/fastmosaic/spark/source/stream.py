@@ -19,7 +19,8 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from ...dataset.discovery import Found, discover
+from ...dataset.discovery import discover
+from ...dataset.found import Found
 from ...storage.secrets import redacted
 from .load import open_files, plan_load
 from .options import LoadOptions

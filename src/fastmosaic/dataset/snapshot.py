@@ -1,0 +1,111 @@
+"""Snapshot: a table at one of its versions."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from ..errors import MosaicError
+from ..storage.listing import entries_below, join
+from ..storage.location import is_web
+from ..storage.retry import insist
+from ..storage.source import open_source
+from .found import Found
+from .hive import parse
+from .version import VERSIONS, BaseFile, Version, schema_name, version_name, version_number
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A table at one of its versions: nothing that is committed later changes it.
+
+    name        the directory of the table for messages, without credentials
+    filesystem  a filesystem of pyarrow or fsspec, or None for the local one
+    path        the directory in the filesystem
+    """
+
+    name: str
+    filesystem: Any
+    path: str = field(repr=False)
+    version: Version = field(repr=False)
+
+    def __reduce__(self) -> Any:
+        # Another process may have another working directory.
+        path = os.path.abspath(self.path) if self.filesystem is None else self.path
+        return Snapshot, (self.name, self.filesystem, path, self.version)
+
+    @classmethod
+    def newest(cls, name: str, filesystem: Any, path: str) -> Snapshot | None:
+        """Return a table at its newest version, or None if the directory is not a table."""
+        numbers = [] if is_web(filesystem) else list_versions(name, filesystem, path)
+        return cls.at(name, filesystem, path, numbers[-1]) if numbers else None
+
+    @classmethod
+    def at(cls, name: str, filesystem: Any, path: str, number: int) -> Snapshot:
+        """Return a table at version `number`; raise FileNotFoundError if there is none."""
+        return cls(name, filesystem, path, read_version(name, filesystem, path, number))
+
+    def found(self) -> list[Found]:
+        """Return the files of the table.
+
+        A table without files is its schema: a file that has the columns, but no rows.
+        """
+        if not self.version.files and self.version.schema is not None:
+            return [self.schema_file(self.version.schema)]
+        return [
+            Found(
+                join(self.name, file.path),
+                self.filesystem,
+                join(self.path, file.path),
+                file.size,
+                parse(file.path.split("/")[:-1], join(self.name, file.path)),
+                TableEntry(self, file),
+            )
+            for file in self.version.files
+        ]
+
+    def part(self, path: str, size: int | None) -> Found:
+        """Return a file of the table by its path, as a file of its own."""
+        return Found(join(self.name, path), self.filesystem, join(self.path, path), size, {})
+
+    def schema_file(self, digest: str) -> Found:
+        """Return the file without rows that has the columns of other files."""
+        return self.part(schema_name(digest), None)
+
+
+class TableEntry(NamedTuple):
+    """A base file and the table that it belongs to."""
+
+    snapshot: Snapshot
+    file: BaseFile
+
+
+def list_versions(name: str, filesystem: Any, path: str) -> list[int]:
+    """Return the numbers of the versions that a table has, ascending; none if it is no table."""
+    directory = join(path, VERSIONS)
+    if filesystem is None:
+        try:
+            names = os.listdir(directory)
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+    else:
+        entries = insist(name, lambda: list(entries_below(filesystem, directory)))
+        names = [entry.relative for entry in entries]
+    numbers = map(version_number, names)
+    return sorted(number for number in numbers if number is not None)
+
+
+def read_version(name: str, filesystem: Any, path: str, number: int) -> Version:
+    """Read a version of a table; raise FileNotFoundError if there is none."""
+    object_name = join(name, version_name(number))
+    with open_source(join(path, version_name(number)), filesystem) as source:
+        source.name = object_name
+        data: pa.Buffer = source.read_at(0, source.size)
+    try:
+        return Version.decode(data, number)
+    except MosaicError as error:
+        error.locate(file=object_name)
+        raise

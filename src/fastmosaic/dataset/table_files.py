@@ -1,0 +1,418 @@
+"""Files of a table: a base file and its column files, which are read as one.
+
+Which file has which column is known from the version of the table and the schemas beside it. So a file
+is opened only if a query needs one of its columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+
+from ..errors import CorruptFileError
+from ..file.opening import SchemaCache
+from ..file.scan import Accepts
+from ..format.annex import Base
+from ..format.file_schema import FileSchema
+from ..format.metadata import FileMetaData
+from ..format.paths import Path
+from ..format.user_schema import UserSchema
+from ..memory import Memory
+from ..query.filters import Statistics
+from ..query.query import Query
+from ..query.rows import Rows
+from ..schemas.fit import Fits
+from ..schemas.joined import JoinedColumns
+from ..storage.source import Source
+from .files import DEFAULTS, File, ReadOptions, fitted_batches
+from .found import Found
+from .snapshot import Snapshot, TableEntry
+from .version import BaseFile, ColumnFile
+
+
+class TableColumns:
+    """The columns of the files of a table, known without opening these files."""
+
+    def __init__(self, snapshot: Snapshot, schemas: SchemaCache, reading: ReadOptions) -> None:
+        self._snapshot = snapshot
+        self._schemas = schemas
+        self._reading = reading
+        self._files: dict[str, File] = {}  # those with the schemas, by their digests
+        self._dropped: dict[int, frozenset[str]] = {}
+        self._made: dict[Any, JoinedColumns] = {}
+        self._needed: dict[tuple[JoinedColumns, frozenset[str]], tuple[int, ...]] = {}
+
+    def schema_file(self, digest: str) -> File:
+        """Return the file that has the columns of other files, but no rows."""
+        if digest not in self._files:
+            found = self._snapshot.schema_file(digest)
+            self._files[digest] = File(found, (), self._schemas, self._reading)
+        return self._files[digest]
+
+    def of(self, file: BaseFile) -> JoinedColumns:
+        """Return the columns of a base file and its column files, without those that do not count."""
+        parts: Sequence[BaseFile | ColumnFile] = file.parts
+        key = tuple((part.schema, self._dropped_since(part.added)) for part in parts)
+        if key not in self._made:
+            newer: frozenset[str] = frozenset()
+            columns: list[FileSchema] = []
+            for digest, dropped in reversed(key):
+                found = self.schema_file(digest).columns
+                own = found.hiding(self._stored_names(digest, dropped | newer))
+                columns.append(own)
+                if len(columns) < len(key):  # the base file comes last
+                    newer |= frozenset(own.names())
+            self._made[key] = JoinedColumns(columns[::-1])
+        return self._made[key]
+
+    def numbers_of(self, columns: JoinedColumns, names: frozenset[str]) -> tuple[int, ...]:
+        """Return the numbers of the parts that have some of these columns; the first has rows, too."""
+        key = columns, names
+        if key not in self._needed:
+            self._needed[key] = columns.numbers_of(names) or (0,)
+        return self._needed[key]
+
+    def _dropped_since(self, added: int) -> frozenset[str]:
+        if added not in self._dropped:
+            self._dropped[added] = self._snapshot.version.dropped_since(added)
+        return self._dropped[added]
+
+    def _stored_names(self, digest: str, names: frozenset[str]) -> frozenset[str]:
+        """Return the names that columns have for whoever reads: the stored ones unless `logical`."""
+        if self._reading.logical or not names:
+            return names
+        columns = self.schema_file(digest).metadata.columns
+        return frozenset(chain.from_iterable(map(columns.stored_names, names))) | names
+
+
+class PartFile(File):
+    """A file on disk that provides some of the columns of a table.
+
+    It must be the file that the table expects: of the size, with the rows and columns that its version
+    says, and, if it is a column file, made for its base file.
+    """
+
+    __slots__ = ("_expected", "_hidden", "_is_base", "_schema")
+
+    def __init__(
+        self,
+        found: Found,
+        values: tuple[pa.Scalar, ...],
+        schemas: SchemaCache,
+        reading: ReadOptions = DEFAULTS,
+        state: Any = (None, 0),
+        *,
+        schema: FileSchema,
+        expected: Base,
+        is_base: bool,
+    ) -> None:
+        super().__init__(found, values, schemas, reading, state)
+        self._schema = schema
+        self._expected = expected
+        self._is_base = is_base
+
+    def __reduce__(self) -> Any:
+        state = self._metadata, self._size
+        given = self.found, self.values, self._schemas, self._reading, state
+        return _part_file, (*given, self._schema, self._expected, self._is_base)
+
+    def _check(self, metadata: FileMetaData) -> None:
+        rows = self._expected.num_rows
+        if self.size != self.found.size:
+            raise self._wrong(f"it has {self.size} bytes, not {self.found.size}")
+        if metadata.num_rows != rows:
+            raise self._wrong(f"it has {metadata.num_rows} rows, not {rows}")
+        block, expected = metadata.schema_block, self._schema.block
+        if block is not expected and block.encode() != expected.encode():
+            raise self._wrong("it has other columns")
+        if not self._is_base:
+            base = None if metadata.annex is None else metadata.annex.base
+            if base is None:
+                raise self._wrong("it is not a column file")
+            if base != self._expected:
+                raise self._wrong("it is a column file of another base file")
+
+    def _wrong(self, fact: str) -> CorruptFileError:
+        return CorruptFileError(
+            f"{fact}; this is not the file that the version of the table names", file=self.name
+        )
+
+    def _columns_of(self, metadata: FileMetaData) -> FileSchema:
+        return super()._columns_of(metadata).hiding(self._schema.hidden)
+
+
+def _part_file(
+    found: Found,
+    values: tuple[pa.Scalar, ...],
+    schemas: SchemaCache,
+    reading: ReadOptions,
+    state: Any,
+    schema: FileSchema,
+    expected: Base,
+    is_base: bool,
+) -> PartFile:
+    return PartFile(
+        found, values, schemas, reading, state, schema=schema, expected=expected, is_base=is_base
+    )
+
+
+class JoinedFile:
+    """Files with the same rows and row groups, read as one file with the columns of all."""
+
+    def __init__(self, found: Found, values: tuple[pa.Scalar, ...], parts: Sequence[File]) -> None:
+        self.found = found
+        self.values = values
+        self.parts = parts
+        self._columns: JoinedColumns | None = None
+        self._is_checked = False
+
+    @property
+    def name(self) -> str:
+        return self.found.name
+
+    @property
+    def is_local(self) -> bool:
+        return self.found.filesystem is None
+
+    @property
+    def columns(self) -> JoinedColumns:
+        if self._columns is None:
+            self._columns = JoinedColumns([part.columns for part in self.parts])
+        return self._columns
+
+    @property
+    def metadata(self) -> FileMetaData:
+        """The metadata of the first file, whose rows and row groups are those of all."""
+        first, *others = (part.metadata for part in self.parts)
+        if not self._is_checked:
+            for part, metadata in zip(self.parts[1:], others, strict=True):
+                if metadata.row_edges != first.row_edges:
+                    raise CorruptFileError(
+                        f"its row groups are not those of {self.parts[0].name}", file=part.name
+                    )
+            self._is_checked = True
+        return first
+
+    def part_with(self, name: str) -> File:
+        """Return the file that has a column; any file if none has it."""
+        return self.parts[self.columns.number_of(name) or 0]
+
+    def statistics(
+        self, query: Query, group: int, constants: Mapping[str, pa.Scalar]
+    ) -> list[Statistics]:
+        """Return what is known about the columns of the filter of a query in a row group."""
+        needed: list[list[pa.Field]] = [[] for _ in self.parts]
+        for field in query.needed:
+            needed[self.columns.number_of(field.name) or 0].append(field)
+        known: list[Statistics] = []
+        for part, fields in zip(self.parts, needed, strict=True):
+            if fields:
+                known += query.statistics(
+                    part.metadata, part.columns, group, constants, tuple(fields)
+                )
+        return known
+
+    def read_bytes(self, fits: Fits, groups: Iterable[int]) -> int:
+        """Return about how many bytes of row groups are read."""
+        _, projection = fits.of_joined(self.columns)
+        every = list(groups)
+        return sum(
+            part.projected_bytes(own, every)
+            for part, own in zip(self.parts, projection.parts, strict=True)
+        )
+
+    def read(
+        self,
+        fits: Fits,
+        groups: Sequence[int],
+        use_threads: bool,
+        memory: Memory,
+        rows: Rows | None = None,
+    ) -> list[pa.RecordBatch]:
+        """Read row groups, or the rows of them that `rows` selects, as batches of the dataset."""
+        fit, projection = fits.of_joined(self.columns)
+        found = [
+            part.read_stored(own, groups, use_threads, memory, rows)
+            for part, own in zip(self.parts, projection.parts, strict=True)
+        ]
+        return list(
+            fitted_batches(side_by_side(found, projection.schema), fit, self.values, self.name)
+        )
+
+    def batches(
+        self,
+        fits: Fits,
+        groups: Sequence[int],
+        use_threads: bool,
+        batch_rows: int = 1,
+        rows: Rows | None = None,
+        source: Source | None = None,
+        accepts: Accepts | None = None,
+    ) -> Iterable[pa.RecordBatch]:
+        """Read row groups as `File.batches` does.
+
+        Whether a caller accepts equal rows cannot be told by the columns of one file, so all are read.
+        """
+        fit, projection = fits.of_joined(self.columns)
+        found = [
+            part.stored_batches(own, groups, use_threads, batch_rows, rows)
+            for part, own in zip(self.parts, projection.parts, strict=True)
+        ]
+        return fitted_batches(side_by_side(found, projection.schema), fit, self.values, self.name)
+
+
+def side_by_side(
+    parts: Sequence[Iterable[pa.RecordBatch]], schema: pa.Schema
+) -> Iterator[pa.RecordBatch]:
+    """Yield batches with the columns of all parts, which have the same rows in other batches."""
+    batches = [iter(part) for part in parts]
+    held = [pa.RecordBatch.from_pylist([], pa.schema([]))] * len(parts)
+    while True:
+        for number, batch in enumerate(held):
+            while batch is not None and not batch.num_rows:
+                batch = next(batches[number], None)
+            held[number] = batch
+        if any(batch is None for batch in held):
+            break
+        count = min(batch.num_rows for batch in held)
+        columns = chain.from_iterable(batch.slice(0, count).columns for batch in held)
+        yield pa.RecordBatch.from_arrays(list(columns), schema=schema)
+        held = [batch.slice(count) for batch in held]
+    if any(batch is not None for batch in held):
+        raise AssertionError("files with the same row groups have different numbers of rows")
+
+
+class TableFile:
+    """A base file of a table, with its column files. A query reads those that it needs."""
+
+    def __init__(
+        self,
+        found: Found,
+        values: tuple[pa.Scalar, ...],
+        schemas: SchemaCache,
+        reading: ReadOptions,
+        columns: TableColumns,
+    ) -> None:
+        assert found.entry is not None
+        self.found = found
+        self.values = values
+        self._entry: TableEntry = found.entry
+        self._schemas = schemas
+        self._reading = reading
+        self._table = columns
+        self._parts: dict[int, PartFile] = {}
+        self._resolved: dict[tuple[int, ...], File | JoinedFile] = {}
+
+    @property
+    def name(self) -> str:
+        return self.found.name
+
+    @property
+    def is_local(self) -> bool:
+        return self.found.filesystem is None
+
+    @property
+    def num_rows(self) -> int:
+        return self._entry.file.rows
+
+    @property
+    def size(self) -> int:
+        """The size of the base file and its column files in bytes."""
+        return sum(part.size for part in self._entry.file.parts)
+
+    @property
+    def columns(self) -> JoinedColumns:
+        return self._table.of(self._entry.file)
+
+    @property
+    def metadata(self) -> FileMetaData:
+        """The metadata of the base file."""
+        return self._part(0).metadata
+
+    @property
+    def user_schemas(self) -> list[tuple[UserSchema | None, FileSchema]]:
+        """The user's types and metadata of each part, and its columns."""
+        digests = [part.schema for part in self._entry.file.parts]
+        return [
+            (self._table.schema_file(digest).metadata.user_schema, columns)
+            for digest, columns in zip(digests, self.columns.parts, strict=True)
+        ]
+
+    @property
+    def may_have_dictionaries(self) -> bool:
+        return True  # the file would have to be opened to know
+
+    @property
+    def dictionaries(self) -> TableDictionaries:
+        return TableDictionaries(self)
+
+    @property
+    def parts(self) -> Sequence[File]:
+        """The files on disk that provide columns: the base file, then column files."""
+        return [self._part(number) for number in range(len(self._entry.file.parts))]
+
+    def part_with(self, name: str) -> File:
+        """Return the file that has a column; the base file if none has it."""
+        return self._part(self.columns.number_of(name) or 0)
+
+    def resolved(self, names: frozenset[str]) -> File | JoinedFile:
+        """Return what to read for columns called `names`: the file or the files that have them."""
+        numbers = self._table.numbers_of(self.columns, names)
+        if numbers not in self._resolved:
+            parts = [self._part(number) for number in numbers]
+            one = parts[0] if len(parts) == 1 else JoinedFile(self.found, self.values, parts)
+            self._resolved[numbers] = one
+        return self._resolved[numbers]
+
+    def _part(self, number: int) -> PartFile:
+        if number not in self._parts:
+            file = self._entry.file
+            part = file.parts[number]
+            digest = b"" if file.digest is None else bytes.fromhex(file.digest)
+            self._parts[number] = PartFile(
+                self._entry.snapshot.part(part.path, part.size),
+                self.values,
+                self._schemas,
+                self._reading,
+                schema=self.columns.parts[number],
+                expected=Base(file.rows, file.size, digest),
+                is_base=number == 0,
+            )
+        return self._parts[number]
+
+
+class TableDictionaries:
+    """The dictionaries of a file of a table, each in the part that has its column."""
+
+    def __init__(self, file: TableFile) -> None:
+        self._file = file
+
+    def find(self, path: Path) -> pa.Array | None:
+        """Return the values of the dictionary at `path`, or None if there is none."""
+        found = self._file.part_with(path[0]).dictionaries
+        return None if found is None else found.find(path)
+
+    def fitted(self, type: pa.DataType, path: Path) -> pa.DataType:
+        """Return `type` with indices that are wide enough for the dictionary at `path`."""
+        found = self._file.part_with(path[0]).dictionaries
+        return type if found is None else found.fitted(type, path)
+
+
+def declared_keys(found: Sequence[Found]) -> pa.Schema | None:
+    """Return the types of the partition columns that a table was created with, if it is a table."""
+    tables = {id(one.entry.snapshot): one.entry.snapshot for one in found if one.entry}
+    if len(tables) != 1 or any(one.entry is None for one in found):
+        return None
+    (table,) = tables.values()
+    if table.version.schema is None:
+        return None
+    columns = File(table.schema_file(table.version.schema), (), SchemaCache()).columns
+    names = [name for name in table.version.partitioning if columns.find(name) is not None]
+    return columns.select(names) if names else None
+
+
+DatasetFile: TypeAlias = File | TableFile
+ReadableFile: TypeAlias = File | JoinedFile
