@@ -5,6 +5,7 @@ MosaicError
 ├── UnsupportedError      valid, but newer or wider than this package    also NotImplementedError
 ├── ColumnNotFoundError   there is no column with the requested name     also KeyError
 ├── SchemaMismatchError   schemas that are incompatible with each other  also ValueError
+├── ConflictError         another writer changed the same part of a table
 └── MemoryLimitError      the result would exceed the memory limit       also MemoryError
 
 Failures of a disk or a network stay the operating system's own exceptions. Invalid arguments raise
@@ -19,6 +20,7 @@ from typing import Self, TypedDict, Unpack
 
 __all__ = [
     "ColumnNotFoundError",
+    "ConflictError",
     "CorruptFileError",
     "MemoryLimitError",
     "MosaicError",
@@ -237,6 +239,13 @@ def _close_matches(name: str, names: Iterable[str]) -> list[str]:
 
 class SchemaMismatchError(MosaicError, ValueError):
     """Schemas are incompatible: of a batch and its writer, or of the files of a dataset."""
+
+
+class ConflictError(MosaicError):
+    """Another writer has changed the part of a table that this one was about to change.
+
+    Nothing was committed. `file` and `column` name what both have changed.
+    """
 
 
 class MemoryLimitError(MosaicError, MemoryError):

@@ -1,0 +1,11 @@
+"""Tables: what changes a directory of Mosaic files safely.
+
+changes   What operations do to a version, also after other writers have committed theirs
+columns   Compute new columns, file by file: column files beside base files
+commit    Commit a change: the next version, created only if nobody else was faster
+progress  Progress of long operations
+rewrite   Rewrite files: delete rows, merge small files, fold column files into base files
+store     The objects of a table in its directory: versions, schemas and data files
+table     MosaicTable
+vacuum    Remove old versions, and files that no version names
+"""

@@ -1,0 +1,193 @@
+"""The objects of a table in its directory: versions, schemas and data files."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from ..dataset.snapshot import Snapshot, list_versions, read_version
+from ..dataset.version import COLUMNS, VERSIONS, Version, schema_name, version_name
+from ..errors import ConflictError
+from ..file.options import WriteOptions
+from ..file.writer import MosaicWriter
+from ..storage.create import check_creatable, create
+from ..storage.listing import join, look
+from ..storage.location import as_arrow, is_web, locate, os_error
+from ..storage.replace import make_directories, sync
+from ..storage.retry import insist
+from ..storage.sink import OBJECT_STORES, Sink, open_sink
+from ..storage.staging import new_prefix
+from ..threads import REMOTE_THREADS, map_in_order
+
+
+@dataclass(frozen=True, slots=True)
+class TableStore:
+    """The directory of a table.
+
+    name           the directory for messages, without credentials
+    filesystem     a filesystem of pyarrow or fsspec, or None for the local one
+    path           the directory in the filesystem
+    single_writer  whether the caller knows that nobody else changes the table
+    """
+
+    name: str
+    filesystem: Any
+    path: str = field(repr=False)
+    single_writer: bool = False
+
+    @classmethod
+    def of(cls, path: Any, filesystem: Any, single_writer: bool) -> TableStore:
+        found = locate(path, filesystem)
+        if found is None:
+            raise TypeError(
+                f"expected the path or URI of a table, not an object of type {type(path).__name__}"
+            )
+        name, place, inside = found
+        if is_web(place):
+            raise ValueError(f"{name}: a table on a web server cannot be changed, only read")
+        inside = os.path.abspath(inside) if place is None else inside.rstrip("/")
+        return cls(name.rstrip("/") or name, place, inside, single_writer)
+
+    # ---- versions
+
+    def versions(self) -> list[int]:
+        """Return the numbers of all versions, ascending."""
+        return list_versions(self.name, self.filesystem, self.path)
+
+    def snapshot(self, number: int | None = None) -> Snapshot:
+        """Return the table at a version, by default the newest one."""
+        newest = None
+        while True:
+            if number is None:
+                newest = self._newest()
+            try:
+                version = self.read(newest if number is None else number)
+            except FileNotFoundError:
+                if number is None and self._newest() != newest:
+                    continue  # it was removed as an old one meanwhile
+                raise self._missing(number) from None
+            return Snapshot(self.name, self.filesystem, self.path, version)
+
+    def read(self, number: int | None) -> Version:
+        """Read a version; raise FileNotFoundError if there is none."""
+        if number is None:
+            raise FileNotFoundError
+        return read_version(self.name, self.filesystem, self.path, number)
+
+    def _newest(self) -> int | None:
+        numbers = self.versions()
+        return numbers[-1] if numbers else None
+
+    def _missing(self, number: int | None) -> OSError:
+        numbers = self.versions()
+        if number is not None and numbers:
+            return FileNotFoundError(
+                f"{self.name} has no version {number}: there are "
+                f"versions {numbers[0]} to {numbers[-1]}, without those that vacuum has removed"
+            )
+        if look(self.filesystem, self.path)[0] == "nothing":
+            return os_error(errno.ENOENT, self.name)
+        return FileNotFoundError(
+            f"{self.name} is not a table; make it one with MosaicTable.create"
+        )
+
+    def check_writable(self) -> None:
+        """Raise UnsupportedError if two writers could create the same version of this table."""
+        if not self.single_writer:
+            check_creatable(self.name, self.filesystem, join(self.path, VERSIONS))
+
+    def add(self, version: Version) -> None:
+        """Create the object of a version; raise FileExistsError if there is one of this number."""
+        name = version_name(version.number)
+        create(
+            join(self.name, name),
+            self.filesystem,
+            join(self.path, name),
+            version.encode(),
+            single_writer=self.single_writer,
+        )
+
+    # ---- schemas
+
+    def put_schema(
+        self, schema: pa.Schema, known: set[str], options: WriteOptions | None = None
+    ) -> str:
+        """Store columns, unless their digest is `known`, and return it.
+
+        They are stored as files with these `options` store them, so that opening such a file does not
+        have to compare them one by one.
+        """
+        sink = pa.BufferOutputStream()
+        kept = ("num_buckets", "array_layout", "compression", "compression_level")
+        chosen: Any = {name: value for name, value in (options or {}).items() if name in kept}
+        MosaicWriter(sink, schema, **chosen).close()
+        data = sink.getvalue()
+        digest = hashlib.blake2b(data, digest_size=16, usedforsecurity=False).hexdigest()
+        if digest not in known:
+            with_name = self.open_file(schema_name(digest))
+            with_name.write(data)
+            with_name.commit()
+        return digest
+
+    # ---- data files
+
+    def new_column_path(self) -> str:
+        """Return a new path for a column file."""
+        return f"{COLUMNS}/{new_prefix()}.mosaic"
+
+    def open_file(self, path: str) -> Sink:
+        """Open a new file for writing, which appears when it is complete."""
+        self._make_directory(path.rpartition("/")[0])
+        place = join(self.path, path)
+        sink = open_sink(place, self.filesystem)
+        sink.name = join(self.name, path)
+        return sink
+
+    def _make_directory(self, relative: str) -> None:
+        directory = join(self.path, relative) if relative else self.path
+        if self.filesystem is None:
+            for made in make_directories(directory):
+                sync(os.path.dirname(made))
+        elif as_arrow(self.filesystem).type_name not in OBJECT_STORES:
+            insist(self.name, lambda: as_arrow(self.filesystem).create_dir(directory))
+
+    def remove(self, path: str) -> None:
+        """Remove a file, if it is there."""
+        place = join(self.path, path)
+        try:
+            if self.filesystem is None:
+                os.unlink(place)
+            else:
+                storage = as_arrow(self.filesystem)
+                insist(join(self.name, path), lambda: storage.delete_file(place))
+        except FileNotFoundError:
+            pass
+
+    def check_present(self, files: dict[str, int]) -> None:
+        """Raise ConflictError unless files that are about to be committed are there, by path and size.
+
+        A vacuum that takes a long operation for one that was killed may have removed them.
+        """
+
+        def size_of(path: str) -> int | None:
+            place = join(self.path, path)
+            if self.filesystem is None:
+                return os.stat(place).st_size if os.path.exists(place) else None
+            storage = as_arrow(self.filesystem)
+            info = insist(join(self.name, path), lambda: storage.get_file_info(place))
+            return info.size if info.is_file else None
+
+        remote = self.filesystem is not None
+        sizes = map_in_order(size_of, files, remote, purpose="files", threads=REMOTE_THREADS)
+        for (path, expected), size in zip(files.items(), sizes, strict=True):
+            if size != expected:
+                raise ConflictError(
+                    "the file was removed before it was committed; call vacuum with an older_than= "
+                    "that is longer than the longest operation",
+                    file=join(self.name, path),
+                )
