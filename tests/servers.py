@@ -48,6 +48,8 @@ class Fault:
     error  the status, and no body         drop   the connection closes, without an answer
     cut    it closes within the body       short  half of the range, as an answer of its own
     whole  the range is ignored            unsized  the answer does not say its length
+    lost   it is done, without an answer   late   likewise, and the connection stays open until
+                                                  the client sends another request
     """
 
     kind: str
@@ -118,6 +120,12 @@ class Server(ThreadingHTTPServer):
             if not self.arrival.wait_for(lambda: plan.arrived >= end, PATIENCE):
                 plan.incomplete = True
 
+    def await_another(self, plan: Plan, request: Request) -> None:
+        """Wait until a request has arrived after this one."""
+        with self.arrival:
+            if not self.arrival.wait_for(lambda: plan.requests[-1] is not request, PATIENCE):
+                plan.incomplete = True
+
     def next_fault(self, method: str) -> Fault | None:
         with self.lock:
             for fault in self.plan.faults:
@@ -167,7 +175,9 @@ class _Handler(BaseHTTPRequestHandler):
     def answer(self) -> None:
         plan = self.server.plan
         request = Request(self.command, self.path)
-        plan.requests.append(request)
+        with self.server.arrival:
+            plan.requests.append(request)
+            self.server.arrival.notify_all()
         body = self.read_body()
         fault = self.server.next_fault(self.command)
         kind = fault.kind if fault else ""
@@ -182,7 +192,9 @@ class _Handler(BaseHTTPRequestHandler):
             answer = self.server.backend(self.command, self.path, headers, body)
         if self.path.endswith(".mosaic"):
             self.server.await_wave(plan)
-        if kind == "drop":
+        if kind == "late":
+            self.server.await_another(plan, request)
+        if kind in {"drop", "lost", "late"}:
             self.close_connection = True
             return
         request.status, answer_headers, data = answer

@@ -383,7 +383,7 @@ def test_the_working_directory_is_not_replaced(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("code", [errno.ENOSYS, errno.EINVAL])
 def test_without_an_exchange_of_names(tmp_path, monkeypatch, code):
-    def missing(one, other):
+    def missing(one, other, flags):
         raise OSError(code, "no such call")
 
     monkeypatch.setattr(replace, "renameat2", missing)
@@ -393,7 +393,7 @@ def test_without_an_exchange_of_names(tmp_path, monkeypatch, code):
 
 
 def test_without_an_exchange_the_old_directory_is_put_back(tmp_path, monkeypatch):
-    def missing(one, other):
+    def missing(one, other, flags):
         raise OSError(errno.ENOSYS, "no such call")
 
     rename = os.rename
@@ -448,7 +448,7 @@ def test_an_interrupt_at_any_line_leaves_the_old_or_the_new(
 ):
     if not exchange:
 
-        def missing(one, other):
+        def missing(one, other, flags):
             raise OSError(errno.ENOSYS, "no such call")
 
         monkeypatch.setattr(replace, "renameat2", missing)

@@ -9,10 +9,14 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final
 
+from ..errors import UnsupportedError
 from .location import os_error
 
-_NOT_EXCHANGEABLE: Final = frozenset({errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP})
-_RENAME_EXCHANGE: Final = 2  # from linux/fs.h
+_RENAME_NOREPLACE: Final = 1  # from linux/fs.h
+_RENAME_EXCHANGE: Final = 2
+# How a system or a filesystem says that it has no such flag of renameat2, and no hard links.
+_NO_FLAG: Final = frozenset({errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.ENOTSUP})
+_NO_LINKS: Final = frozenset({errno.EPERM, errno.EMLINK, *_NO_FLAG})
 # Not those that the system computes from the content.
 _KEPT_ATTRIBUTES: Final = ("user.", "system.posix_acl_", "security.selinux")
 _AT_FDCWD: Final = -100  # from fcntl.h
@@ -82,9 +86,9 @@ def exchange(new: str, old: str) -> str:
     On Linux this is a single step. Elsewhere the name does not exist for a moment.
     """
     try:
-        renameat2(new, old)
+        renameat2(new, old, _RENAME_EXCHANGE)
     except OSError as error:
-        if error.errno not in _NOT_EXCHANGEABLE:
+        if error.errno not in _NO_FLAG:
             raise
     else:
         return new
@@ -99,14 +103,38 @@ def exchange(new: str, old: str) -> str:
     return aside
 
 
-def renameat2(one: str, other: str) -> None:
-    """Exchange the names of two directories."""
+def move_new(temporary: str, target: str) -> None:
+    """Give a file another name in a single step, unless it exists: then raise FileExistsError.
+
+    A filesystem that cannot do this raises UnsupportedError.
+    """
+    try:
+        os.link(temporary, target)
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+    else:
+        with suppress(OSError):  # the file has its name; the other one is debris
+            os.unlink(temporary)
+        return
+    try:
+        renameat2(temporary, target, _RENAME_NOREPLACE)
+    except OSError as error:
+        if error.errno not in _NO_FLAG:
+            raise
+        raise UnsupportedError(
+            "the filesystem has neither hard links nor a rename that keeps an existing file"
+        ) from error
+
+
+def renameat2(one: str, other: str, flags: int) -> None:
+    """Rename a file or directory, or exchange two, as Linux does with these flags."""
     import ctypes
 
     function = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
     if function is None:
         raise os_error(errno.ENOSYS, one)
-    arguments = (_AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other), _RENAME_EXCHANGE)
+    arguments = (_AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other), flags)
     if function(*arguments) != 0:
         raise os_error(ctypes.get_errno(), other)
 

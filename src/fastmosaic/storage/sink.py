@@ -100,7 +100,7 @@ def open_sink(where: Any, filesystem: Any = None, *, is_staged: bool = False) ->
     if (found := locate(where, filesystem)) is not None:
         name, place, path = found
         if place is None:
-            return _staged_sink(name, path) if is_staged else _local_sink(name, path)
+            return _staged_sink(name, path) if is_staged else local_sink(name, path)
         if is_fsspec(place):
             return _uploaded_sink(name, lambda spool: place.put_file(spool, path))
         if kind_of(place) in OBJECT_STORES:
@@ -116,7 +116,8 @@ def open_sink(where: Any, filesystem: Any = None, *, is_staged: bool = False) ->
     return Sink("<file object>", lambda: where, publish=lambda _: flush(), is_own=False)
 
 
-def _local_sink(name: str, path: str) -> Sink:
+def local_sink(name: str, path: str, move: Callable[[str, str], object] | None = None) -> Sink:
+    """Open a local path for writing; `commit` moves the temporary file there, by os.replace."""
     target = resolved(path, name)  # a link stays a link
     directory, base = os.path.split(target)
     if os.path.isdir(target) or path.endswith(os.sep):
@@ -147,7 +148,7 @@ def _local_sink(name: str, path: str) -> Sink:
         os.fsync(file.fileno())
         if not is_locked:
             file.close()
-        os.replace(temporary, target)  # before the lock is released
+        (move or os.replace)(temporary, target)  # before the lock is released
         file.close()
         sync(directory)
 
