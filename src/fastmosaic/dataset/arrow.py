@@ -16,6 +16,7 @@ import pyarrow.dataset as ds
 from ..errors import UnsupportedError
 from ..format.paths import leaves
 from ..memory import MemoryLimit
+from ..query.filters import project
 from ..query.query import fields_of
 from ..query.rows import one_batch, take_rows
 from .fileset import FileSet, Partitioning
@@ -158,11 +159,11 @@ class MosaicDataset(ds.Dataset):
 
         def batches() -> Iterator[pa.RecordBatch]:
             found = self._files.iter_batches(query, batch_size, use_threads)
-            return (_project(batch, columns) for batch in found) if project else found
+            return (project(batch, columns) for batch in found) if project else found
 
         schema = query.result
         if project:
-            schema = _project(one_batch(schema.empty_table()), columns).schema
+            schema = project(one_batch(schema.empty_table()), columns).schema
         return DatasetScanner(schema, batches)
 
     def _names(self, columns: Sequence[str] | Mapping[str, Any] | None) -> Sequence[str] | None:
@@ -277,12 +278,6 @@ class DatasetScanner:
 
     def take(self, indices: Any) -> pa.Table:
         return take_rows(self.to_table(), pa.array(indices, pa.int64()).to_pylist())
-
-
-def _project(batch: pa.RecordBatch, columns: Any) -> pa.RecordBatch:
-    """Compute expressions over a batch."""
-    table = pa.Table.from_batches([batch])
-    return one_batch(ds.InMemoryDataset(table).to_table(columns=columns))
 
 
 # Options of pyarrow's scanners that only affect how its own formats are read.

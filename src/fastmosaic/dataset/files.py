@@ -14,6 +14,7 @@ from ..errors import CorruptFileError, MosaicError, UnsupportedError
 from ..file.dictionaries import FileDictionaries, wide_enough
 from ..file.opening import SchemaCache, read_end
 from ..file.scan import Accepts, Scanner, ScanRequest
+from ..format.annex import Base
 from ..format.distinct_values import distinct, is_subsequence
 from ..format.file_schema import FileSchema, Projection
 from ..format.metadata import FileMetaData
@@ -126,6 +127,15 @@ class File:
             source = Source(self.name, self.size, is_local=self.is_local, read=self._read_at)
             self._dictionaries = FileDictionaries(source, self.metadata)
         return self._dictionaries
+
+    def identity(self) -> Base:
+        """Return what column files of a table refer to this file by."""
+        metadata = self.metadata
+        start = metadata.footer.schema_offset
+        if metadata.annex is not None:
+            start -= metadata.annex.size
+        end = self._read_at(start, self.size - start)
+        return Base.of(metadata.num_rows, self.size, memoryview(end))
 
     def _read_at(self, offset: int, length: int) -> pa.Buffer:
         """Read bytes of the file, which is not open."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -15,7 +16,7 @@ from ..storage.retry import insist
 from ..storage.source import open_source
 from .found import Found
 from .hive import parse
-from .version import VERSIONS, BaseFile, Version, schema_name, version_name, version_number
+from .version import CREATING, VERSIONS, BaseFile, Version, schema_name, version_name, version_number
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +41,17 @@ class Snapshot:
     @classmethod
     def newest(cls, name: str, filesystem: Any, path: str) -> Snapshot | None:
         """Return a table at its newest version, or None if the directory is not a table."""
-        numbers = [] if is_web(filesystem) else list_versions(name, filesystem, path)
-        return cls.at(name, filesystem, path, numbers[-1]) if numbers else None
+        if is_web(filesystem):
+            return None
+        names = list_objects(name, filesystem, path)
+        if numbers := numbers_of(names):
+            return cls.at(name, filesystem, path, numbers[-1])
+        if CREATING in names:
+            raise FileNotFoundError(
+                f"{name} is not a table yet: its first version is being written, or its writer was "
+                "killed; then create it again"
+            )
+        return None
 
     @classmethod
     def at(cls, name: str, filesystem: Any, path: str, number: int) -> Snapshot:
@@ -54,7 +64,9 @@ class Snapshot:
         A table without files is its schema: a file that has the columns, but no rows.
         """
         if not self.version.files and self.version.schema is not None:
-            return [self.schema_file(self.version.schema)]
+            digest = self.version.schema
+            file = BaseFile(schema_name(digest), 0, 0, digest, 0)
+            return [replace(self.schema_file(digest), entry=TableEntry(self, file))]
         return [
             Found(
                 join(self.name, file.path),
@@ -85,17 +97,25 @@ class TableEntry(NamedTuple):
 
 def list_versions(name: str, filesystem: Any, path: str) -> list[int]:
     """Return the numbers of the versions that a table has, ascending; none if it is no table."""
+    return numbers_of(list_objects(name, filesystem, path))
+
+
+def numbers_of(names: Iterable[str]) -> list[int]:
+    """Return the numbers of the versions among the names of objects, ascending."""
+    numbers = map(version_number, names)
+    return sorted(number for number in numbers if number is not None)
+
+
+def list_objects(name: str, filesystem: Any, path: str) -> list[str]:
+    """Return the names of all objects in the directory of versions; none if there is no such one."""
     directory = join(path, VERSIONS)
     if filesystem is None:
         try:
-            names = os.listdir(directory)
+            return os.listdir(directory)
         except (FileNotFoundError, NotADirectoryError):
             return []
-    else:
-        entries = insist(name, lambda: list(entries_below(filesystem, directory)))
-        names = [entry.relative for entry in entries]
-    numbers = map(version_number, names)
-    return sorted(number for number in numbers if number is not None)
+    entries = insist(name, lambda: list(entries_below(filesystem, directory)))
+    return [entry.relative for entry in entries]
 
 
 def read_version(name: str, filesystem: Any, path: str, number: int) -> Version:

@@ -30,6 +30,7 @@ from ..storage.location import is_hidden
 
 VERSIONS: Final = "_mosaic"  # the directory of versions
 COLUMNS: Final = "_columns"  # the directory of column files
+CREATING: Final = "creating"  # an object there that exists until a new table has its first version
 
 FORMAT: Final = 1
 FEATURES: Final[frozenset[str]] = frozenset()  # that readers must know; none so far

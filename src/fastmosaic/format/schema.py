@@ -12,7 +12,7 @@ import pyarrow as pa
 from ..errors import CorruptFileError, UnsupportedError
 from . import _schema
 from .names import MAX_NAMES_BYTES, MAX_RULES, NameEncoding, StoredNames, encode_columns
-from .types import KIND_OF_TYPE, ColumnType
+from .types import KIND_OF_TYPE, ColumnType, Kind
 from .wire import Cursor, put_varint
 
 _FEW: Final = 16  # columns, for which it does not pay to prepare all
@@ -104,6 +104,11 @@ class SchemaBlock:
         body += encode_columns([names[i] for i in ranking], [descriptors[i] for i in ranking])
         body += _schema.encode_order(order)
         return cls(bytes(body))
+
+    @property
+    def array_layout(self) -> str:
+        """How lists of scalars are stored: "block" as array data blocks, or else "columns"."""
+        return "block" if Kind.ARRAY_BLOCK in self.kinds else "columns"
 
     def encode(self) -> bytes:
         """Return the body of the block, before compression."""

@@ -22,6 +22,7 @@ from pyarrow import types
 
 from ..errors import ColumnNotFoundError, printable
 from ..format.paths import Path, children, leaves, pruned
+from .rows import one_batch
 
 if TYPE_CHECKING:
     from pyarrow.compute import Expression
@@ -385,3 +386,11 @@ def matching_rows(table: pa.Table, expression: Expression) -> list[int]:
 def filter_table(table: pa.Table, expression: Expression) -> pa.Table:
     """Return the rows of `table` for which `expression` is true, in order."""
     return table.filter(expression)
+
+
+def project(batch: pa.RecordBatch, expressions: Any) -> pa.RecordBatch:
+    """Compute expressions over a batch."""
+    from pyarrow.dataset import InMemoryDataset
+
+    table = pa.Table.from_batches([batch])
+    return one_batch(InMemoryDataset(table).to_table(columns=expressions))

@@ -10,8 +10,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from ..dataset.snapshot import Snapshot, list_versions, read_version
-from ..dataset.version import COLUMNS, VERSIONS, Version, schema_name, version_name
+from ..dataset.snapshot import (
+    Snapshot,
+    list_objects,
+    list_versions,
+    numbers_of,
+    read_version,
+)
+from ..dataset.version import COLUMNS, CREATING, VERSIONS, Version, schema_name, version_name
 from ..errors import ConflictError
 from ..file.options import WriteOptions
 from ..file.writer import MosaicWriter
@@ -21,7 +27,7 @@ from ..storage.location import as_arrow, is_web, locate, os_error
 from ..storage.replace import make_directories, sync
 from ..storage.retry import insist
 from ..storage.sink import OBJECT_STORES, Sink, open_sink
-from ..storage.staging import new_prefix
+from ..storage.staging import SUFFIX, new_prefix
 from ..threads import REMOTE_THREADS, map_in_order
 
 
@@ -112,6 +118,20 @@ class TableStore:
             single_writer=self.single_writer,
         )
 
+    def begin_creation(self) -> None:
+        """Mark a new table: until it has a version, nobody must take its files for a dataset."""
+        sink = self.open_file(f"{VERSIONS}/{CREATING}")
+        sink.commit()
+
+    def end_creation(self) -> None:
+        """Remove the mark of a new table."""
+        self.remove(f"{VERSIONS}/{CREATING}")
+
+    def is_creating(self) -> bool:
+        """Return whether a new table has no version yet."""
+        names = list_objects(self.name, self.filesystem, self.path)
+        return CREATING in names and not numbers_of(names)
+
     # ---- schemas
 
     def put_schema(
@@ -138,7 +158,7 @@ class TableStore:
 
     def new_column_path(self) -> str:
         """Return a new path for a column file."""
-        return f"{COLUMNS}/{new_prefix()}.mosaic"
+        return f"{COLUMNS}/{new_prefix()}-{os.urandom(8).hex()}{SUFFIX}"
 
     def open_file(self, path: str) -> Sink:
         """Open a new file for writing, which appears when it is complete."""

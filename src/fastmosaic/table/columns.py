@@ -1,0 +1,324 @@
+"""Compute new columns, file by file: column files beside base files.
+
+A column file has the rows of its base file, in the same row groups. Only the columns that the values are
+computed from are read, and memory holds a part of a row group of these and a row group of the new columns,
+for each file that is worked on at the same time.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import pairwise
+from typing import Any, Final, Unpack
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ..dataset.fileset import FileSet
+from ..dataset.table_files import DatasetFile
+from ..dataset.version import ColumnFile
+from ..errors import ColumnNotFoundError, SchemaMismatchError, UnsupportedError, located
+from ..file.batches import open_batches
+from ..file.options import WriteOptions
+from ..file.writer import MosaicWriter
+from ..format.annex import Base
+from ..query.filters import project
+from ..query.query import Query, fields_of
+from ..query.rows import one_batch
+from ..schemas.fit import Fits
+from ..threads import map_in_order
+from .changes import AddColumns, State
+from .progress import Progress, reporting
+from .store import TableStore
+
+# A function gets batches of at most so many rows.
+_BATCH_ROWS: Final = 131072
+# Row groups end where those of the base file end, however large they are.
+_NO_LIMIT: Final = 1 << 62
+
+
+class NewColumns(ABC):
+    """Computes new columns of a table from others.
+
+    inputs  names of the columns that they are computed from; None for all
+    schema  the new columns; None until the first of them were computed
+    """
+
+    inputs: Sequence[str] | None
+    schema: pa.Schema | None
+
+    @abstractmethod
+    def compute(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return the new columns for the rows of a batch of the inputs."""
+
+
+class FunctionColumns(NewColumns):
+    """Columns that a function of the user computes."""
+
+    def __init__(
+        self,
+        function: Callable[[pa.RecordBatch], Any],
+        inputs: Sequence[str] | None,
+        schema: pa.Schema | None,
+    ) -> None:
+        self.inputs = inputs
+        self.schema = schema
+        self._function = function
+
+    def compute(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        found = _as_batch(self._function(batch))
+        if found.num_rows != batch.num_rows:
+            raise ValueError(
+                f"the function returned {found.num_rows} rows for a batch of {batch.num_rows}; "
+                "it must return one row for each, in the same order"
+            )
+        return found if self.schema is None else _conformed(found, self.schema)
+
+
+def _as_batch(result: Any) -> pa.RecordBatch:
+    """Return what a function returned as a record batch."""
+    if isinstance(result, pa.RecordBatch):
+        return result
+    if isinstance(result, Mapping):
+        return pa.RecordBatch.from_pydict(dict(result))
+    try:
+        table = result if isinstance(result, pa.Table) else pa.table(result)
+    except (TypeError, ValueError) as error:
+        raise TypeError(
+            "the function must return a record batch, a table, a data frame or a dictionary of "
+            f"columns, not an object of type {type(result).__name__}"
+        ) from error
+    return one_batch(table)
+
+
+def _conformed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """Return a batch with the columns and types of `schema`."""
+    if batch.schema.equals(schema):
+        return batch
+    if sorted(batch.schema.names) != sorted(schema.names):
+        raise SchemaMismatchError(
+            f"the function returned the columns {', '.join(map(repr, batch.schema.names))}, "
+            f"but {', '.join(map(repr, schema.names))} were expected"
+        )
+    arrays = []
+    for field in schema:
+        try:
+            arrays.append(batch.column(field.name).cast(field.type))
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            raise SchemaMismatchError(
+                f"the values do not fit {field.type}: {error}", column=field.name
+            ) from error
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+class ExpressionColumns(NewColumns):
+    """Columns that Arrow computes."""
+
+    def __init__(self, expressions: Mapping[str, pc.Expression], files: FileSet) -> None:
+        self._expressions = dict(expressions)
+        needed = {
+            field.name: None
+            for expression in self._expressions.values()
+            for field in fields_of(files.columns, expression, is_filter=False)
+        }
+        self.inputs = list(needed)
+        empty = files.query(self.inputs).result.empty_table()
+        self.schema = self.compute(one_batch(empty)).schema
+
+    def compute(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        return project(batch, self._expressions)
+
+
+class JoinedValues(NewColumns):
+    """Columns whose values are looked up by key; rows without a value get null."""
+
+    def __init__(self, data: Any, keys: Sequence[str], files: FileSet) -> None:
+        schema, items = open_batches(data)
+        for name in keys:
+            if name not in schema.names:
+                raise ColumnNotFoundError.for_name(name, schema.names, option="on=")
+        tables = [
+            item if isinstance(item, pa.Table) else pa.Table.from_batches([item]) for item in items
+        ]
+        table = pa.concat_tables(tables) if tables else schema.empty_table()
+        types = files.query(list(keys)).result
+        self.inputs = list(keys)
+        self._keys = [_fitted(table, types.field(name)) for name in keys]
+        self._distinct = [pc.unique(column) for column in self._keys]
+        self._found = self._combined(self._keys)
+        self._check_unique()
+        self._values = table.drop_columns(list(keys)).combine_chunks()
+        self.schema = self._values.schema
+
+    def _combined(self, columns: Sequence[pa.ChunkedArray | pa.Array]) -> Any:
+        """Return one number for the keys of each row, or null if a key is not among the data's."""
+        if len(columns) == 1:
+            return columns[0]
+        combined = pa.scalar(0, pa.int64())
+        for column, distinct in zip(columns, self._distinct, strict=True):
+            number = pc.index_in(column, distinct).cast(pa.int64())
+            combined = pc.add_checked(
+                pc.multiply_checked(combined, pa.scalar(len(distinct), pa.int64())), number
+            )
+        return combined
+
+    def _check_unique(self) -> None:
+        counts = pc.value_counts(pc.drop_null(self._found))
+        twice = pc.index(pc.greater(counts.field("counts"), 1), True).as_py()
+        if twice >= 0:
+            row = pc.index(self._found, counts.field("values")[twice]).as_py()
+            shown = ", ".join(str(column[row]) for column in self._keys)
+            raise ValueError(
+                f"the data has the key {', '.join(map(str, self.inputs or ()))} = {shown} more than "
+                "once; there must be one value for each row"
+            )
+
+    def compute(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        wanted = self._combined([batch.column(name) for name in self.inputs or ()])
+        found = pc.index_in(wanted, self._found, skip_nulls=True)
+        return one_batch(self._values.take(found))
+
+
+def _fitted(table: pa.Table, field: pa.Field) -> pa.ChunkedArray:
+    """Return the keys of the data with the type of the table."""
+    column = table.column(field.name)
+    try:
+        return column.cast(field.type)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise SchemaMismatchError(
+            f"the keys have type {column.type}, which does not fit {field.type} of the table: "
+            f"{error}",
+            column=field.name,
+        ) from error
+
+
+def write_column_files(
+    store: TableStore,
+    state: State,
+    files: FileSet,
+    new: NewColumns,
+    check: Callable[[Sequence[str]], None],
+    *,
+    progress: Progress = False,
+    **options: Unpack[WriteOptions],
+) -> AddColumns:
+    """Write a column file for each base file; return the change that adds them.
+
+    `files` are those of the table at the version `state`. `check` raises if columns of these names cannot
+    be added. If this fails, no file is left.
+    """
+    query = files.query(new.inputs)
+    made: dict[str, ColumnFile] = {}
+    digests: dict[str, str] = {}
+    # The first one alone, because it may tell the types. Files without rows do not.
+    order = sorted(files.files, key=lambda file: file.num_rows == 0)
+    if new.schema is not None:
+        check(new.schema.names)
+    writer = _ColumnWriter(store, state, files, query, new, check, options)
+
+    def write(file: DatasetFile) -> tuple[str, ColumnFile, str, int]:
+        with located(file=file.name):
+            return writer.write(file)
+
+    with _removing(store, made), reporting("add columns", len(order), progress) as done:
+        for first, rest in ((order[:1], False), (order[1:], True)):
+            for path, column_file, digest, rows in map_in_order(
+                write, first, rest, purpose="columns"
+            ):
+                made[path], digests[path] = column_file, digest
+                done(rows)
+    names = [] if new.schema is None else new.schema.names
+    return AddColumns(made, digests, names)
+
+
+@contextmanager
+def _removing(store: TableStore, made: Mapping[str, ColumnFile]) -> Iterator[None]:
+    """Remove the files that were written if the block raises."""
+    try:
+        yield
+    except BaseException:
+        for column_file in made.values():
+            store.remove(column_file.path)
+        raise
+
+
+class _ColumnWriter:
+    """Writes the column files of one operation."""
+
+    def __init__(
+        self,
+        store: TableStore,
+        state: State,
+        files: FileSet,
+        query: Query,
+        new: NewColumns,
+        check: Callable[[Sequence[str]], None],
+        options: WriteOptions,
+    ) -> None:
+        self._check = check
+        self._store = store
+        self._state = state
+        self._partitions = files.partitions
+        self._query = query
+        self._new = new
+        self._options = options
+        self._schema: str | None = None  # the digest of the new columns
+
+    def write(self, file: DatasetFile) -> tuple[str, ColumnFile, str, int]:
+        """Write a column file; return the path of its base, itself, the base's digest and its rows."""
+        entry = file.found.entry
+        assert entry is not None
+        base = self._base_of(file)
+        source = file.resolved(frozenset(self._query.schema.names) - {*self._partitions.names})
+        edges = source.metadata.row_edges
+        if any(start == end for start, end in pairwise(edges)):
+            raise UnsupportedError("a row group has no rows; compact the table before adding columns")
+        fits = Fits(self._query.schema, self._partitions)
+        path = self._store.new_column_path()
+        writer: MosaicWriter | None = None
+        try:
+            for group in range(len(edges) - 1):
+                for batch in source.batches(fits, [group], False, _BATCH_ROWS):
+                    for start in range(0, batch.num_rows, _BATCH_ROWS):
+                        part = self._query.finish_batch(batch.slice(start, _BATCH_ROWS))
+                        found = self._new.compute(part)
+                        if writer is None:
+                            writer = self._open(path, found.schema, base)
+                        writer.write_batch(found)
+                assert writer is not None
+                writer.flush()
+            if writer is None:
+                if self._new.schema is None:
+                    raise ValueError("there are no rows to compute columns from; pass schema=")
+                writer = self._open(path, self._new.schema, base)
+            writer.close()
+        except BaseException:
+            if writer is not None:
+                writer.abandon()
+            raise
+        if self._schema is None:
+            self._schema = self._store.put_schema(
+                writer.schema, self._state.digests, self._options
+            )
+        made = ColumnFile(path, writer.num_bytes, self._schema, self._state.number)
+        return entry.file.path, made, base.digest.hex(), entry.file.rows
+
+    def _base_of(self, file: DatasetFile) -> Base:
+        entry = file.found.entry
+        assert entry is not None
+        known = entry.file
+        if known.digest is not None:
+            return Base(known.rows, known.size, bytes.fromhex(known.digest))
+        return file.parts[0].identity()
+
+    def _open(self, path: str, schema: pa.Schema, base: Base) -> MosaicWriter:
+        if self._new.schema is None:
+            self._check(schema.names)
+            self._new.schema = schema
+        options: WriteOptions = {**self._options, "row_group_bytes": _NO_LIMIT}
+        options |= {"row_group_size": None, "annex": True}
+        writer = MosaicWriter(self._store.open_file(path), self._new.schema, **options)
+        writer.belong_to(base)
+        return writer

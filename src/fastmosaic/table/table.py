@@ -1,0 +1,683 @@
+"""MosaicTable: a directory of Mosaic files that changes safely."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Unpack
+
+import pyarrow as pa
+
+from ..dataset.arrow import MosaicDataset
+from ..dataset.discovery import discover
+from ..dataset.fileset import FileSet
+from ..dataset.snapshot import Snapshot
+from ..dataset.version import BaseFile
+from ..dataset.write import DEFAULT_MAX_BYTES_PER_FILE, DatasetWriter
+from ..errors import ColumnNotFoundError, ConflictError, SchemaMismatchError
+from ..file.batches import open_batches
+from ..file.concat import Mode
+from ..file.options import WriteOptions, accepts_options, check_names
+from ..memory import MemoryLimit
+from ..schemas.fit import Fits, plain_schema
+from .changes import Append, Change, DropColumns, Restore, State
+from .columns import ExpressionColumns, FunctionColumns, JoinedValues, write_column_files
+from .commit import TableChange, commit, first_version
+from .progress import Progress
+from .rewrite import Rewriter
+from .store import TableStore
+from .vacuum import DEFAULT_AGE, VacuumReport, vacuum
+
+DEFAULT_COMPACT_BYTES = 256 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class VersionInfo:
+    """A version of a table, as `MosaicTable.history` lists it."""
+
+    version: int
+    time: datetime
+    operation: str
+    summary: Mapping[str, Any]
+    num_files: int
+    num_rows: int
+
+
+class MosaicTable:
+    """A directory of Mosaic files that changes safely.
+
+    Each change makes a new version. Readers see one version, whatever happens meanwhile, and earlier
+    versions can be read until `vacuum` removes them. Several processes may change a table at the same
+    time: a change is committed if no other one has touched the same columns of the same files, and
+    raises `ConflictError` otherwise. A process that is killed leaves no trace in the table.
+
+    Columns are added without rewriting the files that are there: their values are stored in column
+    files beside them.
+
+    Parameters
+    ----------
+    path : path or URI
+        The directory of the table.
+    version : int, optional
+        The version to read; by default the newest one. A table at an earlier version cannot be
+        changed; use `restore`.
+    filesystem : pyarrow or fsspec filesystem, optional
+        The filesystem of the path; by default the local one, or that of the URI.
+    single_writer : bool, default False
+        Accept storage that cannot create an object only if it is absent. Two processes that change the
+        table at the same time could then lose a change.
+
+    Examples
+    --------
+    >>> import tempfile, pyarrow as pa, pyarrow.compute as pc, fastmosaic as fm
+    >>> with tempfile.TemporaryDirectory() as path:
+    ...     table = fm.MosaicTable.create(f"{path}/t", pa.table({"a": [1.0, 2.0], "b": [2.0, 4.0]}))
+    ...     change = table.add_columns({"ratio": pc.field("a") / pc.field("b")})
+    ...     change = table.append(pa.table({"a": [9.0]}))
+    ...     table.version, fm.read_table(f"{path}/t").to_pylist()[1:]
+    (3, [{'a': 2.0, 'b': 4.0, 'ratio': 0.5}, {'a': 9.0, 'b': None, 'ratio': None}])
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        version: int | None = None,
+        *,
+        filesystem: object = None,
+        single_writer: bool = False,
+    ) -> None:
+        store = TableStore.of(path, filesystem, single_writer)
+        self._begin(store, store.snapshot(version), is_pinned=version is not None)
+
+    def _begin(self, store: TableStore, snapshot: Snapshot, *, is_pinned: bool = False) -> None:
+        self._store = store
+        self._snapshot = snapshot
+        self._is_pinned = is_pinned
+
+    @classmethod
+    @accepts_options
+    def create(
+        cls,
+        path: str | os.PathLike[str],
+        data: Any = None,
+        *,
+        partitioning: str | Sequence[str] | None = None,
+        filesystem: object = None,
+        single_writer: bool = False,
+        **options: Unpack[WriteOptions],
+    ) -> MosaicTable:
+        """Make a directory a table.
+
+        Parameters
+        ----------
+        path : path or URI
+            The directory. If it contains Mosaic files, they become version 1, and `data` must not be
+            given. The files are not changed.
+        data : pyarrow.Schema, table, record batch, reader, dataset, data frame, or iterable
+            The columns of a new table, or its first rows. Rows are streamed.
+        partitioning : str or list of str, optional
+            Columns whose values become directories, `key=value`. They are not stored in the files.
+        filesystem, single_writer
+            As for `MosaicTable`.
+        **options
+            The options of `MosaicWriter`, which writes the files.
+
+        Examples
+        --------
+        >>> import tempfile, pyarrow as pa, fastmosaic as fm
+        >>> with tempfile.TemporaryDirectory() as path:
+        ...     schema = pa.schema({"day": pa.date32(), "price": pa.float64()})
+        ...     fm.MosaicTable.create(f"{path}/prices", schema, partitioning="day")
+        <MosaicTable: version 1, 0 rows in 0 files>
+        """
+        check_names(options, cls.create)
+        store = TableStore.of(path, filesystem, single_writer)
+        store.check_writable()
+        if store.versions():
+            raise FileExistsError(f"{store.name} is a table already; open it with MosaicTable")
+        made = cls.__new__(cls)
+        existing = _existing(store)
+        if data is None or existing:
+            made._begin(store, _adopted(store, existing, data, partitioning))
+        else:
+            made._begin(store, _created(store, data, partitioning, options))
+        return made
+
+    def __repr__(self) -> str:
+        version = self._snapshot.version
+        count = len(version.files)
+        return (
+            f"<MosaicTable: version {version.number}, {version.num_rows:,} rows in {count:,} "
+            f"file{'s' if count != 1 else ''}>"
+        )
+
+    # ---- what there is
+
+    @property
+    def version(self) -> int:
+        """The number of the version that this object reads."""
+        return self._snapshot.version.number
+
+    @property
+    def num_rows(self) -> int:
+        """The number of rows."""
+        return self._snapshot.version.num_rows
+
+    @property
+    def schema(self) -> pa.Schema:
+        """All columns: those of the files, then the partition columns."""
+        return self._files().schema
+
+    @property
+    def files(self) -> list[str]:
+        """Paths of the base files, relative to the table, in the order of their rows."""
+        return [file.path for file in self._snapshot.version.files]
+
+    def refresh(self) -> MosaicTable:
+        """Move to the newest version; return this object."""
+        self._snapshot = self._store.snapshot()
+        self._is_pinned = False
+        return self
+
+    def history(self) -> list[VersionInfo]:
+        """Return the versions that there are, oldest first."""
+        found = []
+        for number in self._store.versions():
+            try:
+                version = self._store.read(number)
+            except FileNotFoundError:
+                continue  # vacuum has removed it meanwhile
+            found.append(
+                VersionInfo(
+                    number,
+                    version.time,
+                    version.operation,
+                    version.summary,
+                    len(version.files),
+                    version.num_rows,
+                )
+            )
+        return found
+
+    def read(
+        self,
+        columns: Sequence[str] | None = None,
+        *,
+        filters: Any = None,
+        use_threads: bool = True,
+        memory_limit: MemoryLimit = None,
+    ) -> pa.Table:
+        """Read this version; the parameters are those of `MosaicFile.read`."""
+        return self._files(memory_limit=memory_limit).read(columns, filters, use_threads)
+
+    def dataset(self, **options: Any) -> MosaicDataset:
+        """Return this version as a dataset, for Arrow, DuckDB and Polars.
+
+        `options` are those of `MosaicDataset`.
+        """
+        return MosaicDataset(self._snapshot, **options)
+
+    def _files(self, **options: Any) -> FileSet:
+        return FileSet(self._snapshot, **options)
+
+    # ---- changes
+
+    @accepts_options
+    def append(
+        self,
+        data: Any,
+        *,
+        max_rows_per_file: int | None = None,
+        max_bytes_per_file: int | None = DEFAULT_MAX_BYTES_PER_FILE,
+        **options: Unpack[WriteOptions],
+    ) -> TableChange:
+        """Append rows.
+
+        Parameters
+        ----------
+        data : table, record batch, reader, dataset, data frame, or iterable
+            The rows, which are streamed. Columns are matched by name. Columns that the data lacks are
+            null; columns that the table lacks are an error: add them first. Types are cast if no value
+            changes.
+        max_rows_per_file, max_bytes_per_file
+            As for `write_dataset`.
+        **options
+            The options of `MosaicWriter`, which writes the files.
+        """
+        check_names(options, self.append)
+        state = self._changing()
+        schema, items = open_batches(data)
+        files = _append_files(
+            self._store,
+            state,
+            _fitting(schema, self._files(), self._snapshot),
+            items,
+            partitioning=state.version.partitioning,
+            max_rows_per_file=max_rows_per_file,
+            max_bytes_per_file=max_bytes_per_file,
+            options=options,
+        )
+        return self._commit(Append(files), state)
+
+    @accepts_options
+    def add_columns(
+        self,
+        values: Any,
+        *,
+        inputs: Sequence[str] | None = None,
+        schema: pa.Schema | None = None,
+        on: str | Sequence[str] | None = None,
+        replace: bool = False,
+        progress: bool | Callable[[Any], object] = False,
+        **options: Unpack[WriteOptions],
+    ) -> TableChange:
+        """Add columns to all rows, without rewriting the files that are there.
+
+        Rows that others append meanwhile have nulls in the new columns; the result says in how many
+        files.
+
+        Parameters
+        ----------
+        values : function, dict, or data
+            A function of a record batch of `inputs` that returns a record batch, a table, a data frame
+            or a dictionary with the new columns of the same rows. Or a dictionary of names and Arrow
+            expressions. Or, with `on`, a table, reader, dataset or data frame with keys and values.
+        inputs : list of str, optional
+            The columns that the function gets; by default all. No others are read.
+        schema : pyarrow.Schema, optional
+            The columns that the function returns; by default those of its first result.
+        on : str or list of str, optional
+            The key columns of `values`. Each key may occur once. Rows whose key does not occur get
+            nulls.
+        replace : bool, default False
+            Replace columns that exist. Otherwise they are an error.
+        progress : bool or callable, default False
+            Show a progress bar on a terminal, or call a function with a `TableProgress` after each
+            file.
+        **options
+            The options of `MosaicWriter`, which writes the column files.
+
+        Examples
+        --------
+        >>> import tempfile, pyarrow as pa, pyarrow.compute as pc, fastmosaic as fm
+        >>> with tempfile.TemporaryDirectory() as path:
+        ...     table = fm.MosaicTable.create(path, pa.table({"id": [1, 2], "a": [3, 4]}))
+        ...     change = table.add_columns({"double": pc.field("a") * 2})
+        ...     change = table.add_columns(
+        ...         lambda batch: {"sum": pc.add(batch["a"], batch["double"])}, inputs=["a", "double"]
+        ...     )
+        ...     change = table.add_columns(pa.table({"id": [2], "name": ["two"]}), on="id")
+        ...     table.read().to_pylist()[1]
+        {'id': 2, 'a': 4, 'double': 8, 'sum': 12, 'name': 'two'}
+        """
+        check_names(options, self.add_columns)
+        state = self._changing()
+        files = self._files()
+        if not state.version.files:
+            raise ValueError(f"{self._store.name} has no rows to add columns to; append rows first")
+        if on is not None:
+            keys = [on] if isinstance(on, str) else list(on)
+            new: Any = JoinedValues(values, keys, files)
+        elif callable(values) and not isinstance(values, Mapping):
+            new = FunctionColumns(values, inputs, schema)
+        elif isinstance(values, Mapping):
+            new = ExpressionColumns(values, files)
+        else:
+            raise TypeError(
+                "values must be a function, a dictionary of expressions, or data with on=, "
+                f"not an object of type {type(values).__name__}"
+            )
+
+        def check(names: Sequence[str]) -> None:
+            _check_new(names, files, replace)
+
+        change = write_column_files(
+            self._store, state, files, new, check, progress=progress, **options
+        )
+        return self._commit(change, state)
+
+    def drop_columns(self, columns: str | Sequence[str]) -> TableChange:
+        """Drop columns. The files are not rewritten: `compact` and `fold` free the space."""
+        state = self._changing()
+        names = [columns] if isinstance(columns, str) else list(columns)
+        files = self._files()
+        for name in names:
+            if name in files.partitions.names:
+                raise ValueError(f"{name!r} is a partition column, which cannot be dropped")
+            if files.columns.find(name) is None:
+                raise ColumnNotFoundError.for_name(
+                    name, files.columns.similar(name), file=self._store.name
+                )
+        if len(set(names)) == len(files.columns.names()) - len(files.partitions):
+            raise ValueError("a table must have a column: not all of them can be dropped")
+        return self._commit(DropColumns(names), state)
+
+    @accepts_options
+    def delete(
+        self,
+        filters: Any,
+        *,
+        progress: bool | Callable[[Any], object] = False,
+        **options: Unpack[WriteOptions],
+    ) -> TableChange:
+        """Delete the rows that match `filters`, in any form that `MosaicFile.read` accepts.
+
+        Files that contain such rows are rewritten without them, with their column files folded in.
+        """
+        check_names(options, self.delete)
+        if filters is None:
+            raise ValueError("filters must say which rows to delete")
+        state = self._changing()
+        rewriter = Rewriter(self._store, state, self._files(), options)
+        return self._commit(rewriter.delete(filters, progress), state)
+
+    @accepts_options
+    def compact(
+        self,
+        *,
+        target_bytes: int = DEFAULT_COMPACT_BYTES,
+        mode: Mode = "auto",
+        progress: bool | Callable[[Any], object] = False,
+        **options: Unpack[WriteOptions],
+    ) -> TableChange:
+        """Merge small files of each partition into larger ones; the order of rows stays.
+
+        Row groups are copied as they are if that is possible. Files that another writer changes at the
+        same time stay as they are.
+
+        Parameters
+        ----------
+        target_bytes : int
+            Approximate size of the new files. Default: 256 MiB.
+        mode : {"auto", "copy", "rewrite"}, default "auto"
+            As for `concat`. Files with column files are always rewritten, which folds these in.
+        progress : bool or callable, default False
+            As for `add_columns`.
+        **options
+            The options of `MosaicWriter`.
+        """
+        check_names(options, self.compact)
+        if target_bytes < 1:
+            raise ValueError(f"target_bytes must be at least 1, not {target_bytes}")
+        state = self._changing()
+        rewriter = Rewriter(self._store, state, self._files(), options)
+        return self._commit(rewriter.compact(target_bytes, mode, progress), state)
+
+    @accepts_options
+    def fold(
+        self,
+        *,
+        progress: bool | Callable[[Any], object] = False,
+        **options: Unpack[WriteOptions],
+    ) -> TableChange:
+        """Rewrite each base file that has column files as one file with all columns."""
+        check_names(options, self.fold)
+        state = self._changing()
+        rewriter = Rewriter(self._store, state, self._files(), options)
+        return self._commit(rewriter.fold(progress), state)
+
+    def restore(self, version: int) -> TableChange:
+        """Return to the state of an earlier version, as a new version."""
+        state = self._changing()
+        earlier = self._store.snapshot(version).version
+        if earlier.number == state.number:
+            return TableChange(state.number, "restore", committed=False)
+        return self._commit(Restore(earlier), state)
+
+    def vacuum(
+        self,
+        older_than: timedelta | float = DEFAULT_AGE,
+        *,
+        keep_versions: int = 1,
+        dry_run: bool = False,
+    ) -> VacuumReport:
+        """Remove versions that are too old, and files that no version names.
+
+        Parameters
+        ----------
+        older_than : timedelta or number of seconds, default 7 days
+            Nothing younger is removed. It must be longer than the longest operation, because the files
+            of an operation that is not yet committed are named by no version.
+        keep_versions : int, default 1
+            How many of the newest versions to keep, however old they are.
+        dry_run : bool, default False
+            Return what would be removed, and remove nothing.
+        """
+        self._changing()
+        age = older_than if isinstance(older_than, timedelta) else timedelta(seconds=older_than)
+        if age < timedelta(0):
+            raise ValueError("older_than must not be negative")
+        if keep_versions < 1:
+            raise ValueError(f"keep_versions must be at least 1, not {keep_versions}")
+        self._snapshot, report = vacuum(self._store, age, keep_versions, dry_run)
+        return report
+
+    def _changing(self) -> State:
+        """Return the version to change."""
+        if self._is_pinned:
+            raise ValueError(
+                f"{self._store.name} is open at version {self.version}, which cannot be changed; open "
+                f"it without version=, or return to this version with restore({self.version})"
+            )
+        self._store.check_writable()
+        self._snapshot = self._store.snapshot()
+        return State(self._snapshot)
+
+    def _commit(self, change: Change, state: State) -> TableChange:
+        try:
+            self._snapshot, done = commit(self._store, change, state)
+        except ConflictError:
+            for path in change.new_files():
+                self._store.remove(path)
+            raise
+        return done
+
+
+# ---- new tables
+
+
+def _existing(store: TableStore) -> list[Any]:
+    """Return the files that a directory contains, except those of a table that never was complete."""
+    if store.is_creating():
+        return []
+    try:
+        return discover(store.path, store.filesystem)
+    except FileNotFoundError:
+        return []
+
+
+def _adopted(
+    store: TableStore, existing: Sequence[Any], data: Any, partitioning: str | Sequence[str] | None
+) -> Snapshot:
+    """Make the files of a directory version 1."""
+    if not existing:
+        raise ValueError(
+            f"{store.name} contains no files; pass a schema or data to make a new table"
+        )
+    if data is not None:
+        raise FileExistsError(
+            f"{store.name} contains files; make it a table without data, then append the data"
+        )
+    files = FileSet(existing)
+    keys = tuple(files.partitions.names)
+    given = (partitioning,) if isinstance(partitioning, str) else tuple(partitioning or keys)
+    if given != keys:
+        raise ValueError(f"the directories of {store.name} have the keys {list(keys)}")
+    entries = []
+    digests: dict[Any, str] = {}
+    for file in files.files:
+        metadata = file.metadata
+        key = metadata.schema_block, metadata.user_schema
+        if key not in digests:
+            options: WriteOptions = {
+                "num_buckets": metadata.num_buckets,
+                "compression": metadata.compression,
+                "array_layout": metadata.schema_block.array_layout,
+            }
+            digests[key] = store.put_schema(metadata.schema, set(), options)
+        path = file.found.path.removeprefix(store.path).lstrip("/")
+        entries.append(BaseFile(path, file.parts[0].size, metadata.num_rows, digests[key], 0))
+    declared = store.put_schema(files.schema, set()) if keys else None
+    version = first_version(
+        summary={"files": len(entries), "rows": sum(one.rows for one in entries)},
+        files=tuple(entries),
+        schema=declared,
+        partitioning=keys,
+    )
+    return _first(store, version)
+
+
+def _created(
+    store: TableStore,
+    data: Any,
+    partitioning: str | Sequence[str] | None,
+    options: WriteOptions,
+) -> Snapshot:
+    """Make a new table, with rows if there are any."""
+    names = (partitioning,) if isinstance(partitioning, str) else tuple(partitioning or ())
+    items: Iterator[Any] = iter(())
+    if isinstance(data, pa.Schema):
+        schema = data
+    else:
+        schema, items = open_batches(data)
+    for name in names:
+        if name not in schema.names:
+            raise ColumnNotFoundError.for_name(name, schema.names, option="partitioning=")
+    store.begin_creation()
+    digest = store.put_schema(schema, set())
+    empty = first_version(summary={}, files=(), schema=digest, partitioning=names)
+    state = State(Snapshot(store.name, store.filesystem, store.path, empty))
+    files = _append_files(
+        store,
+        state,
+        _Fitting(schema, None),
+        items,
+        partitioning=names,
+        options=options,
+        added=0,
+    )
+    version = first_version(
+        summary={"files": len(files), "rows": sum(one.rows for one in files)},
+        files=tuple(files),
+        schema=digest,
+        partitioning=names,
+    )
+    snapshot = _first(store, version)
+    store.end_creation()
+    return snapshot
+
+
+def _first(store: TableStore, version: Any) -> Snapshot:
+    try:
+        store.add(version)
+    except FileExistsError:
+        raise FileExistsError(
+            f"{store.name} is a table already: another process has made it at the same time"
+        ) from None
+    return Snapshot(store.name, store.filesystem, store.path, version)
+
+
+# ---- rows
+
+
+@dataclass(frozen=True, slots=True)
+class _Fitting:
+    """The columns that rows are stored with, and how to convert batches to them."""
+
+    schema: pa.Schema
+    fits: Fits | None
+
+
+def _fitting(schema: pa.Schema, files: FileSet, snapshot: Snapshot) -> _Fitting:
+    """Check the columns of data against those of the table."""
+    known = files.schema
+    extra = [name for name in schema.names if known.get_field_index(name) < 0]
+    if extra:
+        raise SchemaMismatchError(
+            f"the table has no column {extra[0]!r}; add it with add_columns first, or leave it out",
+            file=snapshot.name,
+            column=extra[0],
+        )
+    present = set(schema.names)
+    for name in files.partitions.names:
+        if name not in present:
+            raise SchemaMismatchError(
+                "the data lacks the partition column", file=snapshot.name, column=name
+            )
+    fields = [field for field in known if field.name in present]
+    target = pa.schema(fields, known.metadata)
+    for field in fields:
+        index = schema.get_field_index(field.name)
+        if index < 0:
+            raise SchemaMismatchError(
+                "the data contains the column more than once", column=field.name
+            )
+    if schema.equals(target):
+        return _Fitting(target, None)
+    return _Fitting(target, Fits(plain_schema(target)))
+
+
+def _append_files(
+    store: TableStore,
+    state: State,
+    fitting: _Fitting,
+    items: Iterator[Any],
+    *,
+    partitioning: Sequence[str],
+    options: WriteOptions,
+    max_rows_per_file: int | None = None,
+    max_bytes_per_file: int | None = DEFAULT_MAX_BYTES_PER_FILE,
+    added: int | None = None,
+) -> list[BaseFile]:
+    """Write rows as new files; return them. If this fails, no file is left."""
+    written: list[str] = []
+
+    def open_file(path: str) -> Any:
+        written.append(path)
+        return store.open_file(path)
+
+    writer = DatasetWriter(
+        open_file,
+        fitting.schema,
+        partitioning=list(partitioning) or None,
+        max_rows_per_file=max_rows_per_file,
+        max_bytes_per_file=max_bytes_per_file,
+        **options,
+    )
+    try:
+        with writer:
+            is_empty = True
+            for item in items:
+                for batch in item.to_batches() if isinstance(item, pa.Table) else [item]:
+                    is_empty &= not batch.num_rows
+                    for part in [batch] if fitting.fits is None else fitting.fits(batch):
+                        writer.write_batch(part)
+            files = () if is_empty else writer.finish()
+    except BaseException:
+        for path in written:
+            store.remove(path)
+        raise
+    if not files:
+        return []
+    keys = set(partitioning)
+    own = pa.schema(
+        [field for field in fitting.schema if field.name not in keys], fitting.schema.metadata
+    )
+    digest = store.put_schema(own, state.digests, options)
+    number = state.number if added is None else added
+    return [BaseFile(one.path, one.num_bytes, one.num_rows, digest, number) for one in files]
+
+
+def _check_new(names: Sequence[str], files: FileSet, replace: bool) -> None:
+    """Raise ValueError if columns cannot be added."""
+    if not names:
+        raise ValueError("there are no columns to add")
+    for name in names:
+        if name in files.partitions.names:
+            raise ValueError(f"{name!r} is a partition column, which cannot be replaced")
+        if not replace and files.columns.find(name) is not None:
+            raise ValueError(
+                f"the table has a column {name!r} already; pass replace=True to replace it"
+            )
