@@ -19,8 +19,10 @@ from .version import __version__ as __version__
 
 if typing.TYPE_CHECKING:
     from .dataset.arrow import MosaicDataset
+    from .dataset.concat import concat
     from .dataset.open_files import WrittenFile
     from .dataset.write import WriteProgress, WriteReport, write_dataset
+    from .file.concat import ConcatReport
     from .file.verify import VerifyReport, verify
     from .file.verify_bucket import Problem
     from .interop.pandas import read_pandas, write_pandas
@@ -30,6 +32,7 @@ __all__ = [
     "BucketMetaData",
     "ColumnNotFoundError",
     "ColumnStatistics",
+    "ConcatReport",
     "CorruptFileError",
     "FileMetaData",
     "MemoryLimitError",
@@ -45,6 +48,7 @@ __all__ = [
     "WriteProgress",
     "WriteReport",
     "WrittenFile",
+    "concat",
     "read_metadata",
     "read_pandas",
     "read_schema",
@@ -60,12 +64,14 @@ __all__ = [
 # What is not needed to read or write a file is imported on use: that takes a third of the time, and
 # pyarrow.dataset, which the first of these needs, ten times as long as all the rest.
 _ON_USE = {
+    "ConcatReport": "file.concat",
     "MosaicDataset": "dataset.arrow",
     "Problem": "file.verify_bucket",
     "VerifyReport": "file.verify",
     "WriteProgress": "dataset.write",
     "WriteReport": "dataset.write",
     "WrittenFile": "dataset.open_files",
+    "concat": "dataset.concat",
     "read_pandas": "interop.pandas",
     "scan_polars": "interop.polars",
     "verify": "file.verify",

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 import fastmosaic as fm
-from fastmosaic.file.row_group import read_finished
+from fastmosaic.file.row_group import StoredRowGroup
 from fastmosaic.storage.source import open_source
 
 TABLE = pa.table(
@@ -29,7 +29,7 @@ def written(table=TABLE, **options):
 def groups(data):
     metadata = fm.read_metadata(data)
     source = open_source(data)
-    return [read_finished(source, metadata, i) for i in range(metadata.num_row_groups)]
+    return [StoredRowGroup(source, metadata, i) for i in range(metadata.num_row_groups)]
 
 
 def copied(*files, schema=TABLE.schema, **options):
@@ -113,13 +113,13 @@ NOT_NULL = pa.schema([TABLE.schema.field(0).with_nullable(False), *list(TABLE.sc
 @pytest.mark.parametrize(
     ("other", "options", "message"),
     [
-        (TABLE.drop(["id"]), {}, "the row group has 4 columns, the file 5"),
-        (TABLE.rename_columns(["id", "txt", *TABLE.column_names[2:]]), {}, "'txt' where the file"),
-        (TABLE.set_column(0, "id", TABLE["id"].cast(pa.int32())), {}, "'id' is int32 in the row"),
-        (TABLE.cast(NOT_NULL), {}, "'id' is int64 not null in the row group and int64 in the file"),
-        (TABLE, {"num_buckets": 2}, "the row group has 2 buckets, the file 5"),
-        (TABLE, {"compression": "none"}, "has compression 'none', the file 'zstd'"),
-        (TABLE, {"array_layout": "block"}, "stored as array blocks in the row group"),
+        (TABLE.drop(["id"]), {}, "it lacks the column 'id' of the new file"),
+        (TABLE.rename_columns(["id", "txt", *TABLE.column_names[2:]]), {}, "it has a column 'txt'"),
+        (TABLE.set_column(0, "id", TABLE["id"].cast(pa.int32())), {}, "'id' is int32, and int64"),
+        (TABLE.cast(NOT_NULL), {}, "'id' is int64 not null, and int64 in the new file"),
+        (TABLE, {"num_buckets": 2}, "have 2 buckets, those of the new file 5"),
+        (TABLE, {"compression": "none"}, "have compression 'none', those of the new file 'zstd'"),
+        (TABLE, {"array_layout": "block"}, "stored as array blocks, and list<.*> in the new file"),
     ],
     ids=["fewer", "renamed", "type", "nullable", "buckets", "compression", "layout"],
 )
@@ -136,14 +136,19 @@ def test_a_row_group_of_another_kind_is_refused(other, options, message):
 def test_damaged_bytes_are_not_copied():
     data = bytearray(written())
     data[100] ^= 1
+    sink = io.BytesIO()
+    (group, *_) = groups(bytes(data))
+    writer = fm.MosaicWriter(sink, TABLE.schema)
     with pytest.raises(fm.CorruptFileError, match="row group 0: the checksum of its buckets"):
-        groups(bytes(data))
+        writer.append_row_group(group)
+    with pytest.raises(ValueError, match="the writer was aborted"):
+        writer.close()
 
 
 def test_a_row_group_that_is_not_there():
     data = written()
     with pytest.raises(IndexError, match="row group 3"):
-        read_finished(open_source(data), fm.read_metadata(data), 3)
+        StoredRowGroup(open_source(data), fm.read_metadata(data), 3)
 
 
 def test_a_closed_writer_appends_nothing():

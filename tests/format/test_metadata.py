@@ -151,26 +151,26 @@ def rows_of(table, width):
 
 def walk(index, num_groups=3, num_buckets=2, data_end=100):
     groups, entries = walk_index(index, num_groups, num_buckets, INDEX_KINDS, data_end)
-    return rows_of(groups, 5), rows_of(entries, 4)
+    return rows_of(groups, 6), rows_of(entries, 4)
 
 
 def test_an_index():
     groups, entries = walk(INDEX)
     starts = [len(b"".join(map(reference.encode_row_group, GROUPS[:i]))) for i in range(1, 4)]
     assert groups == [
-        (5, 0, 2, 1, starts[0] - 1),
-        (300, 2, 2, 0, groups[1][-1]),
-        (0, 4, 0, 1, starts[2] - 1),
+        (5, 0, 2, 1, starts[0] - 1, starts[0]),
+        (300, 2, 2, 0, groups[1][4], starts[1]),
+        (0, 4, 0, 1, starts[2] - 1, starts[2]),
     ]
     assert entries == [tuple(bucket) for group in GROUPS for bucket in group.buckets]
 
-    start = groups[1][-1]
+    start = groups[1][4]
     found = rows_of(walk_statistics(INDEX, start, 300, INDEX_KINDS), 5)
     expected = GROUPS[1].statistics
     assert [row[:2] for row in found] == [statistic[:2] for statistic in expected]
     values = [(INDEX[low:high], INDEX[high:end]) for *_, low, high, end in found]
     assert values == [statistic[2:] for statistic in expected]
-    assert walk_statistics(INDEX, groups[0][-1], 5, INDEX_KINDS) == b""
+    assert walk_statistics(INDEX, groups[0][4], 5, INDEX_KINDS) == b""
 
 
 def test_an_empty_index():
@@ -181,7 +181,7 @@ def test_every_truncation_of_an_index_is_a_fault():
     for size in range(len(INDEX)):
         with pytest.raises(ValueError, match=r"of (the )?index"):
             walk(INDEX[:size])
-    start = walk(INDEX)[0][1][-1]
+    start = walk(INDEX)[0][1][4]
     end = len(INDEX) - len(reference.encode_row_group(GROUPS[2]))
     for size in range(start, end):
         with pytest.raises(ValueError, match="of the index"):

@@ -2,6 +2,7 @@
 
 arrow        MosaicDataset: many files as one pyarrow dataset, for Arrow, DuckDB and Polars
 bounds       Minimum and maximum of many columns
+concat       concat: merge many files into one, by copying row groups where that is possible
 discovery    Find the files that a path, a directory, a glob or a list of these stands for
 distinct     Estimates how many distinct values a column has, with a small sketch that can be merged
 files        One file of a dataset: its metadata, read once, and reading row groups of it

@@ -16,7 +16,6 @@ import pyarrow.dataset as ds
 from ..errors import UnsupportedError
 from ..format.paths import leaves
 from ..memory import MemoryLimit
-from ..query.filters import project
 from ..query.query import fields_of
 from ..query.rows import one_batch, take_rows
 from .fileset import FileSet, Partitioning

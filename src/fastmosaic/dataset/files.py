@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeVar
 
 import pyarrow as pa
 
 from ..errors import CorruptFileError, MosaicError, UnsupportedError
-from ..file.dictionaries import FileDictionaries, wide_enough
+from ..file.dictionaries import FileDictionaries
 from ..file.opening import SchemaCache, read_end
 from ..file.scan import Accepts, Scanner, ScanRequest
 from ..format.annex import Base
-from ..format.distinct_values import distinct, is_subsequence
 from ..format.file_schema import FileSchema, Projection
 from ..format.metadata import FileMetaData
-from ..format.paths import Path
-from ..format.user_arrays import Dictionaries
 from ..format.user_schema import UserSchema
 from ..memory import Memory
 from ..query.filters import Statistics
@@ -41,7 +38,6 @@ class ReadOptions:
 
 
 DEFAULTS: Final = ReadOptions()
-_WIDE_BITS: Final = 32  # indices of dictionaries that no dataset exceeds
 
 
 class File:
@@ -276,20 +272,30 @@ class File:
         return portions()
 
     @contextmanager
+    def opened(self) -> Iterator[Source]:
+        """Provide the bytes of the file."""
+        _ = self.metadata  # with its size
+        source = self._open()
+        try:
+            self._check_size(source)
+            yield source
+        finally:
+            self._release(source)
+
+    def _check_size(self, source: Source) -> None:
+        if source.size != self._size:
+            raise OSError(
+                f"{self.name} has {source.size} bytes, but had {self._size} when the dataset "
+                "was opened; open the dataset again"
+            )
+
+    @contextmanager
     def _scanning(self, source: Source | None = None) -> Iterator[Scanner]:
         """Provide a scanner of the open file."""
-        metadata = self.metadata
-        opened = self._open() if source is None else source
-        try:
-            if opened.size != self._size:
-                raise OSError(
-                    f"{self.name} has {opened.size} bytes, but had {self._size} when the dataset "
-                    "was opened; open the dataset again"
-                )
-            yield Scanner(opened, metadata, strict=self._reading.strict)
-        finally:
-            if source is None:
-                self._release(opened)
+        if source is not None:
+            self._check_size(source)
+        with self.opened() if source is None else nullcontext(source) as opened:
+            yield Scanner(opened, self.metadata, strict=self._reading.strict)
 
     def _open(self) -> Source:
         if self._source is not None:
@@ -318,74 +324,24 @@ def fitted_batches(
         yield from fitted
 
 
-class HasDictionaries(Protocol):
-    """A file that may have dictionaries of the user."""
+class HasMetadata(Protocol):
+    """A file that knows its metadata."""
 
     @property
     def is_local(self) -> bool:
         """Whether reading it takes no requests."""
 
     @property
-    def dictionaries(self) -> Dictionaries | None:
-        """The dictionaries, if there are any."""
+    def metadata(self) -> FileMetaData:
+        """Its metadata, read on first use."""
 
 
-class DatasetDictionaries:
-    """The dictionaries of many files.
-
-    If the dictionary of one file has all values, and the order of all others, it is that of the
-    dataset. Otherwise, values that a file does not share follow those before it.
-    """
-
-    def __init__(self, files: Sequence[HasDictionaries]) -> None:
-        self._files = files
-        self._found: dict[Path, tuple[pa.Array | None, bool]] = {}
-
-    def find(self, path: Path) -> pa.Array | None:
-        """Return the values of the dictionary at `path`, or None if no file has one."""
-        return self._look_up(path)[0]
-
-    def fitted(self, type: pa.DataType, path: Path) -> pa.DataType:
-        """Return `type` with wider indices if they are needed, and ordered only if all files agree."""
-        is_wide = type.index_type.bit_width >= _WIDE_BITS
-        if len(self._files) == 1 or (is_wide and not type.ordered):
-            return type  # without reading dictionaries
-        values, in_order = self._look_up(path)
-        index = wide_enough(type.index_type, 0 if values is None else len(values))
-        return pa.dictionary(index, type.value_type, type.ordered and in_order)
-
-    def _look_up(self, path: Path) -> tuple[pa.Array | None, bool]:
-        """Return the values of a dictionary, and whether they are in the order of all files."""
-        if path not in self._found:
-            self._found[path] = _united(self._read(path))
-        return self._found[path]
-
-    def _read(self, path: Path) -> list[pa.Array]:
-        """Return the distinct dictionaries at `path`."""
-
-        def read(file: HasDictionaries) -> pa.Array | None:
-            found = file.dictionaries
-            return None if found is None else found.find(path)
-
-        remote = not all(file.is_local for file in self._files)
-        every = map_in_order(
-            read, self._files, remote, purpose="dictionaries", threads=REMOTE_THREADS
-        )
-        parts: list[pa.Array] = []
-        for values in every:
-            if values is not None and not any(values.equals(part) for part in parts):
-                parts.append(values)
-        return [part for part in parts if part.type == parts[0].type]
-
-
-def _united(parts: Sequence[pa.Array]) -> tuple[pa.Array | None, bool]:
-    """Return the values of several dictionaries, and whether they are in the order of all."""
-    if not parts:
-        return None, True
-    longest = max(parts, key=len)
-    if all(part is longest or is_subsequence(part, longest) for part in parts):
-        return longest, True
-    return distinct(pa.concat_arrays(parts)), False
+def read_all_metadata(files: Sequence[HasMetadata]) -> Iterator[FileMetaData]:
+    """Read the metadata of files that are not open, many at once if they are remote."""
+    remote = not all(file.is_local for file in files)
+    return map_in_order(
+        lambda file: file.metadata, files, remote, purpose="files", threads=REMOTE_THREADS
+    )
 
 
 class HasParts(Protocol):

@@ -16,6 +16,7 @@ from typing import Any, Final, Literal, TypeAlias, TypeVar
 import pyarrow as pa
 
 from ..errors import SchemaMismatchError
+from ..file.dictionaries import ManyDictionaries
 from ..file.opening import SchemaCache
 from ..file.scan import MIN_THREADED_BYTES
 from ..format.column_set import ColumnSet
@@ -28,7 +29,7 @@ from ..schemas.union import Fixed, Union
 from ..schemas.widen import check_same
 from ..threads import REMOTE_THREADS, map_in_order, num_threads
 from .discovery import discover
-from .files import DatasetDictionaries, File, ReadOptions, readable
+from .files import File, ReadOptions, read_all_metadata, readable
 from .found import Found
 from .hive import resolve
 from .plan import FilePlan, Window, plan, windows
@@ -133,10 +134,7 @@ class FileSet:
 
     def _open(self, files: Sequence[ReadableFile]) -> None:
         """Read the metadata of `files`."""
-        remote = not all(file.is_local for file in files)
-        for _ in map_in_order(
-            lambda file: file.metadata, files, remote, purpose="files", threads=REMOTE_THREADS
-        ):
+        for _ in read_all_metadata(files):
             pass
         self._learn([file for file in files if isinstance(file, File)])
 
@@ -155,7 +153,7 @@ class FileSet:
         attached = agreed(every, self.partitions.names)
         if attached is None or not any(file.may_have_dictionaries for file in self.files):
             return attached
-        return attached.with_dictionaries(DatasetDictionaries(self.files))
+        return attached.with_dictionaries(ManyDictionaries(self.files))
 
     def _check_keys(self, file: DatasetFile) -> None:
         for name in self.partitions.names:

@@ -16,7 +16,15 @@ from ..storage.retry import insist
 from ..storage.source import open_source
 from .found import Found
 from .hive import parse
-from .version import CREATING, VERSIONS, BaseFile, Version, schema_name, version_name, version_number
+from .version import (
+    CREATING,
+    VERSIONS,
+    BaseFile,
+    Version,
+    schema_name,
+    version_name,
+    version_number,
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 """One file: reading, writing, verifying, what is stored.
 
 batches    Data to write, as a stream of batches: from Arrow, data frames, databases
+concat     concatenate: merge files into one, by copying row groups where that is possible
 dictionaries  Dictionaries of the user: their values, in the order in which the user had them
 encode     Encoding batches as a row group: what goes to which bucket, and how it is laid out
 fetch      Which bytes of a file columns of row groups need, and reading them in rounds
@@ -9,7 +10,7 @@ opening    Open a file: the steps from its last bytes to its metadata
 options    The options of the writer: names, types, defaults, checks and text forms
 pending    Rows of the next row group: batches as they came, or rows collected from them
 reader     MosaicFile: an open file, and reading columns, row groups and rows of it
-row_group  Finished row groups: encoded bytes that a writer appends, or copies from a file
+row_group  Row groups as bytes: finished by an encoder, or copied from another file
 scan       Read columns of row groups: fetch the bytes, decode them
 stored     What is stored, without decoding it: the pages of columns, their bytes, the sections of the annex
 verify     verify: check structure, checksums, values and statistics of a file

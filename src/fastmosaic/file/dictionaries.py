@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import Final, Protocol
 
 import pyarrow as pa
 from pyarrow import types
 
 from ..errors import CorruptFileError, MemoryLimitError, UnsupportedError, located
-from ..format.distinct_values import distinct, is_distinct
+from ..format.distinct_values import distinct, is_distinct, is_subsequence
 from ..format.metadata import FileMetaData
 from ..format.paths import Path
 from ..format.plain_arrays import to_plain
@@ -26,6 +26,7 @@ from ..format.user_arrays import Dictionaries
 from ..format.user_schema import map_dictionaries
 from ..memory import Memory
 from ..storage.source import Source
+from ..threads import REMOTE_THREADS, map_in_order
 from .opening import read_end
 from .scan import Scanner, ScanRequest
 
@@ -35,6 +36,7 @@ _MAX_SINGLE: Final = 16  # dictionaries that are read one by one
 _MAX_EXPANSION: Final = 1000
 _SMALL: Final = 64 << 20
 _LIST_ROWS: Final = 65536  # values in a row, so that row groups stay small
+_WIDE_BITS: Final = 32  # indices of dictionaries that no dataset exceeds
 _INDEX_TYPES: Final = (pa.int8(), pa.int16(), pa.int32(), pa.int64())
 
 
@@ -47,6 +49,10 @@ class FileDictionaries:
         self._found: dict[str, pa.Array] = {}
         self._opened: tuple[FileMetaData, Scanner] | None = None
         self._turn = threading.Lock()
+
+    @property
+    def is_local(self) -> bool:
+        return self._source.is_local
 
     def find(self, path: Path) -> pa.Array | None:
         """Return the values of the dictionary at `path`, or None if there is none."""
@@ -108,6 +114,72 @@ def part_of(source: Source, offset: int, size: int) -> Source:
         is_local=source.is_local,
         read=lambda start, length: source.read_at(offset + start, length),
     )
+
+
+class WithDictionaries(Protocol):
+    """A file that may have dictionaries."""
+
+    @property
+    def dictionaries(self) -> FileDictionaries | None: ...
+
+
+class ManyDictionaries:
+    """The dictionaries of many files.
+
+    If the dictionary of one file has all values, and the order of all others, it is that of
+    all. Otherwise, values that a file does not share follow those before it.
+    """
+
+    def __init__(self, files: Sequence[WithDictionaries]) -> None:
+        self._files = files
+        self._found: dict[Path, tuple[pa.Array | None, bool]] = {}
+
+    def find(self, path: Path) -> pa.Array | None:
+        """Return the values of the dictionary at `path`, or None if no file has one."""
+        return self._look_up(path)[0]
+
+    def fitted(self, type: pa.DataType, path: Path) -> pa.DataType:
+        """Return `type` with wider indices if they are needed, and ordered only if all files agree."""
+        is_wide = type.index_type.bit_width >= _WIDE_BITS
+        if len(self._files) == 1 or (is_wide and not type.ordered):
+            return type  # without reading dictionaries
+        values, in_order = self._look_up(path)
+        index = wide_enough(type.index_type, 0 if values is None else len(values))
+        return pa.dictionary(index, type.value_type, type.ordered and in_order)
+
+    def _look_up(self, path: Path) -> tuple[pa.Array | None, bool]:
+        """Return the values of a dictionary, and whether they are in the order of all files."""
+        if path not in self._found:
+            self._found[path] = _united(self._read(path))
+        return self._found[path]
+
+    def _read(self, path: Path) -> list[pa.Array]:
+        """Return the distinct dictionaries at `path`."""
+
+        given = (file.dictionaries for file in self._files)
+        files = [one for one in given if one is not None]
+        every = map_in_order(
+            lambda file: file.find(path),
+            files,
+            not all(file.is_local for file in files),
+            purpose="dictionaries",
+            threads=REMOTE_THREADS,
+        )
+        parts: list[pa.Array] = []
+        for values in every:
+            if values is not None and not any(values.equals(part) for part in parts):
+                parts.append(values)
+        return [part for part in parts if part.type == parts[0].type]
+
+
+def _united(parts: Sequence[pa.Array]) -> tuple[pa.Array | None, bool]:
+    """Return the values of several dictionaries, and whether they are in the order of all."""
+    if not parts:
+        return None, True
+    longest = max(parts, key=len)
+    if all(part is longest or is_subsequence(part, longest) for part in parts):
+        return longest, True
+    return distinct(pa.concat_arrays(parts)), False
 
 
 class DictionaryCollector:

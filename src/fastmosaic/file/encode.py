@@ -281,7 +281,7 @@ class RowGroupEncoder:
         threaded = self._use_threads and num_bytes >= _MIN_THREADED_BYTES
         plans = self._plans if self._schema.num_columns else []
         buckets = map_in_order(work, plans, threaded)
-        return FinishedRowGroup(self._schema, self.compression, num_rows, buckets)
+        return FinishedRowGroup(num_rows, buckets)
 
     def _encode_bucket(
         self,

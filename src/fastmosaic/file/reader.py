@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cached_property, partial
 from types import TracebackType
 from typing import IO, Any, Self, TypeAlias
@@ -90,6 +91,11 @@ class MosaicFile:
             self._columns = FileSchema(self._metadata.schema_block)
         self._scanner = Scanner(self._source, self._metadata, tail, strict)
         self._closed = False
+
+    @property
+    def name(self) -> str:
+        """Path or URI of the file, without credentials; a placeholder for other objects."""
+        return self._source.name
 
     @property
     def schema(self) -> pa.Schema:
@@ -252,8 +258,7 @@ class MosaicFile:
     # ---- what to read
 
     def _query(self, columns: Sequence[str] | None, filters: Any) -> Query:
-        if self._closed:
-            raise ValueError("the file is closed")
+        self._check_open()
         with located(file=self._source.name):
             # Most files have none, and looking for it takes microseconds.
             attached = self._attached if self._metadata.has_user_schema else None
@@ -265,7 +270,24 @@ class MosaicFile:
         attached = self._metadata.attached if self._logical else None
         if attached is None or self._metadata.dictionaries is None:
             return attached
-        return attached.with_dictionaries(FileDictionaries(self._source, self._metadata))
+        return attached.with_dictionaries(self.dictionaries)
+
+    @cached_property
+    def dictionaries(self) -> FileDictionaries | None:
+        """The dictionaries of the user in the file."""
+        if self._metadata.dictionaries is None:
+            return None
+        return FileDictionaries(self._source, self._metadata)
+
+    @contextmanager
+    def opened(self) -> Iterator[Source]:
+        """Provide the bytes of the file."""
+        self._check_open()
+        yield self._source
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ValueError("the file is closed")
 
     def _groups(self, query: Query, row_groups: Sequence[int] | None) -> list[int]:
         """Return the row groups, of those that are asked for, that may contain rows of `query`."""

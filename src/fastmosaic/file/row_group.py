@@ -1,4 +1,4 @@
-"""Finished row groups: encoded bytes that a writer appends, from an encoder or from another file.
+"""Row groups as bytes: those that an encoder has finished, and those that are copied from a file.
 
 A row group does not depend on its place in a file: only the index knows offsets. So a row group of
 one file can be appended to another one as it is, provided that both files have the same columns,
@@ -7,120 +7,176 @@ buckets and compression.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import pyarrow as pa
 
-from ..errors import CorruptFileError, SchemaMismatchError
+from ..errors import CorruptFileError
 from ..format.annex import BlockChecksums
-from ..format.index import Statistic, encode_statistics
 from ..format.metadata import FileMetaData
 from ..format.schema import SchemaBlock
 from ..format.types import ColumnType, Kind
-from ..format.user_arrays import Dictionaries
 from ..format.wire import Compression, crc32c
-from ..storage.source import Source, read_ranges
-from .dictionaries import FileDictionaries
+from ..storage.sink import Sink
+from ..storage.source import Source
+from ..threads import REMOTE_THREADS, map_in_order
+
+# Local bytes are written while they are in the cache of the processor. Shorter parts would go through
+# the buffer of the output file.
+_LOCAL_PART_BYTES: Final = 1 << 20
+# Two for each thread wait in memory.
+_REMOTE_PART_BYTES: Final = 4 << 20
 
 
 class FinishedBucket(NamedTuple):
     """The bytes of a bucket as they are in a file."""
 
-    data: bytes | pa.Buffer
+    data: bytes
     uncompressed_size: int  # as the index states it: 0 if the bucket is paged
-    plain_size: int | None  # before compression; None if it is unknown
+    plain_size: int  # before compression
     num_statistics: int = 0  # of its columns
     statistics: bytes = b""  # encoded as in the row group index
 
 
 @dataclass(frozen=True, slots=True)
 class FinishedRowGroup:
-    """An encoded row group, ready to be appended to a file.
+    """A row group that was encoded for the file to which it is appended.
 
-    schema, compression  of the file that it was encoded for or read from
-    buckets              in the order of their numbers; an encoder yields them as they are ready,
-                         so they can be iterated over only once
+    The buckets are in the order of their numbers. The encoder yields them as they are ready, so they
+    can be iterated over only once.
     """
 
-    schema: SchemaBlock
-    compression: Compression
     num_rows: int
     buckets: Iterable[FinishedBucket]
-    dictionaries: Dictionaries | None = None  # of the user, in the file that it was read from
 
-    def check_fits(self, schema: SchemaBlock, compression: Compression) -> None:
-        """Raise SchemaMismatchError unless a file of this kind can contain the row group.
 
-        The order of columns may differ, since row groups store columns by name.
+class StoredRowGroup:
+    """A row group of an open file, which can be copied to another file without decoding it."""
+
+    def __init__(self, source: Source, metadata: FileMetaData, group: int) -> None:
+        metadata.check_row_group(group)
+        self.metadata = metadata
+        self._source = source
+        self._group = group
+        # Raises if one is missing from the index.
+        numbers = range(metadata.num_buckets if metadata.num_columns else 0)
+        self._buckets = [metadata.bucket(group, number) for number in numbers]
+
+    @property
+    def plain_sizes(self) -> tuple[int, int]:
+        """The sizes of the monolithic buckets after and before compression."""
+        known = [one for one in self._buckets if one.uncompressed_size]
+        return sum(one.compressed_size for one in known), sum(
+            one.uncompressed_size for one in known
+        )
+
+    def moved(self, offset: int) -> bytes:
+        """Return its entry in the row group index of a file to which it was copied at `offset`."""
+        return self.metadata.moved(self._group, offset)
+
+    def copy_to(self, sink: Sink) -> int:
+        """Append the bytes of all buckets to a file, and return their checksum.
+
+        If the annex has checksums and they differ, CorruptFileError is raised when everything has
+        been written, so the file must be abandoned.
         """
-        if self.compression != compression:
-            raise SchemaMismatchError(
-                f"the row group has compression {self.compression.name.lower()!r}, "
-                f"the file {compression.name.lower()!r}"
-            )
-        if self.schema is not schema:
-            _check_same_columns(self.schema, schema)
+        checksums: list[int] = []
+        sizes = [one.compressed_size for _, one in self.metadata.bucket_places(self._group)]
+        left = crc = 0
+        for part in self._parts():
+            sink.write(part)
+            rest = memoryview(part)
+            while rest.nbytes:
+                left = left or sizes[len(checksums)]
+                crc = crc32c(rest[:left], crc)
+                taken = min(left, rest.nbytes)
+                left -= taken
+                rest = rest[taken:]
+                if not left:
+                    checksums.append(crc)
+                    crc = 0
+        computed = BlockChecksums.of_row_group(checksums)
+        self._check(computed)
+        return computed
 
+    def _parts(self) -> Iterator[pa.Buffer]:
+        """Read the bytes of the buckets, in the order of the index."""
+        source = self._source
+        size = _LOCAL_PART_BYTES if source.is_local else _REMOTE_PART_BYTES
+        ranges = (
+            (offset + start, min(size, length - start))
+            for offset, length in self._extents()
+            for start in range(0, length, size)
+        )
+        return map_in_order(
+            lambda extent: source.read_at(*extent),
+            ranges,
+            not source.is_local,
+            purpose="copy",
+            threads=REMOTE_THREADS,
+        )
 
-def read_finished(source: Source, metadata: FileMetaData, group: int) -> FinishedRowGroup:
-    """Read the bytes of row group number `group` without decoding them.
+    def _extents(self) -> Iterator[tuple[int, int]]:
+        """Yield offset and length of runs of buckets without gaps."""
+        start = end = 0
+        for _, bucket in self.metadata.bucket_places(self._group):
+            if bucket.offset != end:
+                if start < end:
+                    yield start, end - start
+                start = bucket.offset
+            end = bucket.offset + bucket.compressed_size
+        if start < end:
+            yield start, end - start
 
-    If the annex of the file has checksums, the bytes are checked against them.
-    """
-    metadata.check_row_group(group)
-    schema = metadata.schema_block
-    places = metadata.buckets(group)
-    ranges = [(place.offset, place.compressed_size) for place in places]
-    buffers = read_ranges(source, ranges)
-    if metadata.annex is not None and metadata.annex.blocks is not None:
-        stated = metadata.annex.blocks.row_groups[group : group + 1]
-        computed = BlockChecksums.of_row_group([crc32c(data) for data in buffers])
-        if stated != (computed,):
+    def _check(self, computed: int) -> None:
+        annex = self.metadata.annex
+        if annex is None or annex.blocks is None:
+            return
+        if annex.blocks.row_groups[self._group : self._group + 1] != (computed,):
             raise CorruptFileError(
-                f"{source.name}: row group {group}: the checksum of its buckets is "
-                f"{computed:08x}, which differs from the annex"
+                f"the checksum of its buckets is {computed:08x}, which differs from the annex",
+                file=self._source.name,
+                row_group=self._group,
             )
-    found = {place.index: data for place, data in zip(places, buffers, strict=True)}
-    buckets = []
-    statistics: list[list[Statistic]] = [[] for _ in range(schema.num_buckets)]
-    for statistic in metadata.statistics(group):
-        statistics[schema.bucket_of(statistic.position)].append(statistic)
-    for number in range(schema.num_buckets if schema.num_columns else 0):
-        size = metadata.bucket(group, number).uncompressed_size
-        encoded = len(statistics[number]), encode_statistics(statistics[number])
-        buckets.append(FinishedBucket(found[number], size, size or None, *encoded))
-    return FinishedRowGroup(
-        schema,
-        metadata.codec,
-        metadata.rows_of(group),
-        buckets,
-        FileDictionaries(source, metadata) if metadata.dictionaries is not None else None,
-    )
 
 
-def _check_same_columns(one: SchemaBlock, other: SchemaBlock) -> None:
-    if one.encode() == other.encode():
-        return
-    for what, ours, theirs in (
-        ("columns", one.num_columns, other.num_columns),
-        ("buckets", one.num_buckets, other.num_buckets),
-    ):
-        if ours != theirs:
-            raise SchemaMismatchError(f"the row group has {ours} {what}, the file {theirs}")
-    for position in range(one.num_columns):
-        name, expected = one.name(position), other.name(position)
-        if name != expected:
-            raise SchemaMismatchError(
-                f"the row group has a column {name!r} where the file has {expected!r}"
-            )
-        stored, wanted = one.column_type(position), other.column_type(position)
+def difference(metadata: FileMetaData, schema: SchemaBlock, compression: Compression) -> str | None:
+    """Return why a file with this schema and compression cannot contain row groups of another one.
+
+    The order of columns may differ, since row groups store columns by name.
+    """
+    own = metadata.schema_block
+    if metadata.codec != compression:
+        return (
+            f"its row groups have compression {metadata.compression!r}, those of the new file "
+            f"{compression.name.lower()!r}"
+        )
+    if own.has_columns_of(schema):
+        return None
+    return _different_columns(own, schema)
+
+
+def _different_columns(own: SchemaBlock, other: SchemaBlock) -> str | None:
+    names, expected = (one.names(range(one.num_columns)) for one in (own, other))
+    if names != expected:
+        more = set(names) - set(expected)
+        if more:
+            return f"it has a column {min(more)!r}, which the new file lacks"
+        return f"it lacks the column {min(set(expected) - set(names))!r} of the new file"
+    for position, name in enumerate(names):
+        stored, wanted = own.column_type(position), other.column_type(position)
         if stored.descriptor != wanted.descriptor:
-            raise SchemaMismatchError(
-                f"column {name!r} is {_described(stored)} in the row group "
-                f"and {_described(wanted)} in the file"
+            return (
+                f"column {name!r} is {_described(stored)}, and {_described(wanted)} in the new file"
             )
+    if own.num_buckets != other.num_buckets:
+        return (
+            f"its row groups have {own.num_buckets} buckets, those of the new file "
+            f"{other.num_buckets}"
+        )
+    return None
 
 
 def _described(column_type: ColumnType) -> str:

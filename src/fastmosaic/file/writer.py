@@ -12,13 +12,16 @@ from typing import IO, Any, Final, Self, TypeAlias, Unpack
 
 import pyarrow as pa
 
+from ..errors import SchemaMismatchError
 from ..format import user_schema
 from ..format.annex import Annex, Base, BlockChecksums, Checksums
 from ..format.footer import Flag, Footer
 from ..format.index import Bucket, encode_row_group
+from ..format.metadata import FileMetaData
 from ..format.schema import SchemaBlock
 from ..format.shred import Shredder
 from ..format.types import Kind
+from ..format.user_arrays import Dictionaries
 from ..format.wire import Compression, compress, crc32c
 from ..schemas.fit import Fits, NarrowCheck, plain_schema
 from ..storage.sink import open_sink
@@ -29,7 +32,7 @@ from .dictionaries import DictionaryCollector
 from .encode import RowGroupEncoder
 from .options import WriteOptions, accepts_options, completed
 from .pending import PendingRows
-from .row_group import FinishedRowGroup
+from .row_group import FinishedRowGroup, StoredRowGroup, difference
 
 Writable: TypeAlias = str | os.PathLike[str] | IO[bytes] | pa.NativeFile
 
@@ -249,20 +252,33 @@ class MosaicWriter:
             self._append(self._pending.finished())
             self._pending.clear()
 
-    def append_row_group(self, group: FinishedRowGroup) -> None:
-        """Append a row group that is encoded already, after the rows that were written so far.
+    def append_row_group(self, group: StoredRowGroup) -> None:
+        """Append a row group of another file as it is, after the rows that were written so far.
 
-        The row group must have been encoded for the same columns, types, number of buckets and
-        compression; otherwise SchemaMismatchError is raised. Limits on the size of row groups do
-        not apply to it, and it keeps the statistics that it has.
+        The file must have the same stored columns, types, number of buckets and compression;
+        otherwise SchemaMismatchError is raised. Limits on the size of row groups do not apply, and
+        the row group keeps the statistics that it has. If the file has dictionaries of the user,
+        pass them to `add_dictionaries`.
         """
         self._check_open()
-        group.check_fits(self._block, self._compression)
+        if problem := self.unlike(group.metadata):
+            raise SchemaMismatchError(problem)
         with self._abandoning():
-            if self._dictionaries and group.dictionaries is not None:
-                self._dictionaries.add_all(group.dictionaries)
             self._flush()
-            self._append(group)
+            self._row_groups.append(group.moved(self._sink.tell()))
+            self._group_checksums.append(group.copy_to(self._sink))
+            compressed, uncompressed = group.plain_sizes
+            self._compressed_bytes += compressed
+            self._uncompressed_bytes += uncompressed
+
+    def unlike(self, metadata: FileMetaData) -> str | None:
+        """Return why row groups of another file cannot be appended, or None if they can."""
+        return difference(metadata, self._block, self._compression)
+
+    def add_dictionaries(self, dictionaries: Dictionaries) -> None:
+        """Store dictionaries of other files, whose rows follow as row groups or as plain values."""
+        self._check_open()
+        self._dictionaries.add_all(dictionaries)
 
     def _append(self, group: FinishedRowGroup) -> None:
         """Write the buckets of a row group, and note where they are."""
@@ -276,9 +292,8 @@ class MosaicWriter:
             self._sink.write(data)
             if self._annex:
                 checksums.append(crc32c(data))
-            if bucket.plain_size is not None:
-                self._compressed_bytes += len(data)
-                self._uncompressed_bytes += bucket.plain_size
+            self._compressed_bytes += len(data)
+            self._uncompressed_bytes += bucket.plain_size
             num_statistics += bucket.num_statistics
             statistics.append(bucket.statistics)
         self._row_groups.append(

@@ -878,7 +878,7 @@ cdef bytes encode_arrays(const ArrowArray* rows, const ArrowArray* values, int b
                 fm_store32(to + 8, <uint32_t>(12 + strings.text_size))
                 fault = put_strings(to + 12, values, count, &strings, utf8)
             if checksum:
-                fm_store32(begin + size, fm_crc32c(begin, size))
+                fm_store32(begin + size, fm_crc32c(0, begin, size))
         if fault:
             fail(fault)
         return block
@@ -927,7 +927,7 @@ cdef class Block:
             if left(&reader) < 4:
                 return CHECKSUM
             reader.end -= 4
-            if fm_crc32c(reader.at, left(&reader)) != fm_load32(reader.end):
+            if fm_crc32c(0, reader.at, left(&reader)) != fm_load32(reader.end):
                 return CHECKSUM
         self.num_elements = varint(&reader)
         if self.num_elements < 0:

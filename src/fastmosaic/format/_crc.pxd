@@ -22,8 +22,8 @@ cdef extern from *:
                 fm_crc_tables[k][i] = below >> 8 ^ fm_crc_tables[0][below & 0xFF];
             }
     }
-    static uint32_t fm_crc_by_table(const uint8_t* at, int64_t size) {
-        uint32_t crc = 0xFFFFFFFFU;
+    static uint32_t fm_crc_by_table(uint32_t crc, const uint8_t* at, int64_t size) {
+        crc = ~crc;
         for (; size >= 8; at += 8, size -= 8) {
             uint64_t word = fm_load64(at) ^ crc;
             crc = 0;
@@ -34,22 +34,23 @@ cdef extern from *:
     }
     #if defined(__x86_64__)
     __attribute__((target("sse4.2")))
-    static uint32_t fm_crc_by_instruction(const uint8_t* at, int64_t size) {
-        uint64_t crc = 0xFFFFFFFFU;
+    static uint32_t fm_crc_by_instruction(uint32_t before, const uint8_t* at, int64_t size) {
+        uint64_t crc = (uint32_t)~before;
         for (; size >= 8; at += 8, size -= 8)
             crc = __builtin_ia32_crc32di(crc, fm_load64(at));
         for (; size; at++, size--) crc = __builtin_ia32_crc32qi((uint32_t)crc, *at);
         return ~(uint32_t)crc;
     }
-    static uint32_t fm_crc32c(const uint8_t* at, int64_t size) {
-        if (__builtin_cpu_supports("sse4.2")) return fm_crc_by_instruction(at, size);
-        return fm_crc_by_table(at, size);
+    static uint32_t fm_crc32c(uint32_t crc, const uint8_t* at, int64_t size) {
+        if (__builtin_cpu_supports("sse4.2")) return fm_crc_by_instruction(crc, at, size);
+        return fm_crc_by_table(crc, at, size);
     }
     #else
-    static uint32_t fm_crc32c(const uint8_t* at, int64_t size) {
-        return fm_crc_by_table(at, size);
+    static uint32_t fm_crc32c(uint32_t crc, const uint8_t* at, int64_t size) {
+        return fm_crc_by_table(crc, at, size);
     }
     #endif
     """
-    uint32_t fm_crc_by_table(const uint8_t* at, int64_t size) nogil
-    uint32_t fm_crc32c(const uint8_t* at, int64_t size) nogil
+    # `crc` is that of the bytes before, 0 if there are none.
+    uint32_t fm_crc_by_table(uint32_t crc, const uint8_t* at, int64_t size) nogil
+    uint32_t fm_crc32c(uint32_t crc, const uint8_t* at, int64_t size) nogil

@@ -163,6 +163,8 @@ cdef int walk_groups(Reader* reader, const uint8_t* base, int64_t num_groups, in
         fault = walk_stats(reader, base, rows, kinds, NULL, NULL)
         if fault:
             return fault
+        if not push(groups, reader.at - base):
+            return NO_MEMORY
     return TRAILING if left(reader) else FINE
 
 
@@ -174,8 +176,8 @@ def walk_index(const uint8_t[::1] data not None, int64_t num_groups, int64_t num
                const uint8_t[::1] kinds not None, int64_t data_end):
     """Return the row groups and bucket entries of an index, as two tables of native int64.
 
-    A group is (rows, first entry, entries, whether they ascend, offset of its statistics);
-    an entry is (bucket, offset, compressed size, uncompressed size).
+    A group is (rows, first entry, entries, whether they ascend, offset of its statistics, their
+    end); an entry is (bucket, offset, compressed size, uncompressed size).
     """
     cdef Table groups, entries
     cdef Reader reader

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import tzinfo
 from functools import lru_cache
+from itertools import accumulate
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
@@ -27,7 +28,7 @@ from .schema import SchemaBlock
 from .wire import put_varint
 
 # Numbers per row in the tables that the kernel returns.
-_GROUP: Final = 5
+_GROUP: Final = 6
 _ENTRY: Final = 4
 _STATISTIC: Final = 5
 
@@ -53,6 +54,17 @@ class Statistic(NamedTuple):
     maximum: bytes | None
 
 
+class _GroupEntry(NamedTuple):
+    """A row group in the tables of the kernel."""
+
+    num_rows: int
+    first: int  # the number of its first bucket entry
+    num_entries: int
+    ascends: int  # whether the numbers of its buckets do
+    statistics: int  # where they begin in the index
+    end: int  # of its statistics
+
+
 class PythonStatistics(NamedTuple):
     """Statistics of some columns in a row group, by row.
 
@@ -73,17 +85,25 @@ def encode_row_group(
 
     `statistics` are encoded, as `encode_statistics` does.
     """
+    out = _encoded_entries(num_rows, enumerate(buckets), len(buckets))
+    put_varint(out, num_statistics)
+    out += statistics
+    return bytes(out)
+
+
+def _encoded_entries(
+    num_rows: int, buckets: Iterable[tuple[int, Bucket]], num_buckets: int
+) -> bytearray:
+    """Encode the part of the entry of a row group that precedes its statistics."""
     out = bytearray()
     put_varint(out, num_rows)
-    put_varint(out, len(buckets))
-    for number, bucket in enumerate(buckets):
+    put_varint(out, num_buckets)
+    for number, bucket in buckets:
         put_varint(out, number)
         out += bucket.offset.to_bytes(8, "big")
         put_varint(out, bucket.compressed_size)
         put_varint(out, bucket.uncompressed_size)
-    put_varint(out, num_statistics)
-    out += statistics
-    return bytes(out)
+    return out
 
 
 def encode_statistics(statistics: Iterable[Statistic]) -> bytes:
@@ -126,14 +146,13 @@ class RowGroupIndex:
         self._groups = memoryview(groups).cast("q")
         self._entries = memoryview(entries).cast("q")
         for group in range(footer.num_row_groups):
-            if not self._group(group)[3]:  # bucket numbers do not ascend
+            if not self._group(group).ascends:
                 numbers = self.bucket_numbers(group)
                 if len(set(numbers)) < len(numbers):
                     raise CorruptFileError("a bucket is listed twice", row_group=group)
 
-    def _group(self, group: int) -> list[int]:
-        """Return rows, first entry, number of entries, whether they ascend, statistics offset."""
-        return self._groups[_GROUP * group : _GROUP * (group + 1)].tolist()
+    def _group(self, group: int) -> _GroupEntry:
+        return _GroupEntry(*self._groups[_GROUP * group : _GROUP * (group + 1)].tolist())
 
     @property
     def num_rows(self) -> int:
@@ -145,40 +164,66 @@ class RowGroupIndex:
 
     def bytes_of(self, group: int) -> int:
         """Return the compressed size of all buckets of a row group."""
-        _, first, count, _, _ = self._group(group)
-        return sum(self._entries[_ENTRY * first + 2 : _ENTRY * (first + count) : _ENTRY].tolist())
+        return sum(self._column(group, 2))
+
+    def decompressed_bytes_of(self, group: int, expansion: int) -> int:
+        """Return the size of all buckets of a row group before compression.
+
+        That of a paged bucket is unknown; it is taken to be `expansion` times its compressed size.
+        """
+        sizes = zip(self._column(group, 2), self._column(group, 3), strict=True)
+        return sum(bulk or expansion * size for size, bulk in sizes)
 
     def bucket_numbers(self, group: int) -> list[int]:
         """Return the bucket numbers that a row group lists, in the order of the index."""
-        _, first, count, _, _ = self._group(group)
-        return self._entries[_ENTRY * first : _ENTRY * (first + count) : _ENTRY].tolist()
+        return self._column(group, 0)
+
+    def _column(self, group: int, number: int) -> list[int]:
+        """Return one number of each bucket entry of a row group."""
+        found = self._group(group)
+        start, end = _ENTRY * found.first, _ENTRY * (found.first + found.num_entries)
+        return self._entries[start + number : end : _ENTRY].tolist()
 
     def buckets(self, group: int) -> Iterator[tuple[int, Bucket]]:
         """Yield number and location of the buckets of a row group, in the order of the index."""
-        _, first, count, _, _ = self._group(group)
-        for entry in range(first, first + count):
-            number, *location = self._entries[_ENTRY * entry : _ENTRY * (entry + 1)].tolist()
+        columns = (self._column(group, number) for number in range(_ENTRY))
+        for number, *location in zip(*columns, strict=True):
             yield number, Bucket(*location)
+
+    def moved(self, group: int, offset: int) -> bytes:
+        """Return the index entry of a row group whose buckets were moved.
+
+        They follow each other from `offset` on, in the order of the index.
+        """
+        found = self._group(group)
+        starts = accumulate(self._column(group, 2), initial=offset)
+        buckets = (
+            (number, bucket._replace(offset=start))
+            for start, (number, bucket) in zip(starts, self.buckets(group), strict=False)
+        )
+        out = _encoded_entries(found.num_rows, buckets, found.num_entries)
+        return bytes(out) + self._data[found.statistics : found.end]
 
     def bucket(self, group: int, number: int) -> Bucket:
         """Return the location of bucket `number` of a row group."""
-        _, first, count, ascending, _ = self._group(group)
-        entry = first + number
-        if not ascending or count != self._num_buckets:
+        found = self._group(group)
+        entry = found.first + number
+        if not found.ascends or found.num_entries != self._num_buckets:
             numbers = self.bucket_numbers(group)
             if number not in numbers:
                 raise CorruptFileError(
                     "the bucket is missing from the row group index", row_group=group, bucket=number
                 )
-            entry = first + numbers.index(number)
+            entry = found.first + numbers.index(number)
         return Bucket(*self._entries[_ENTRY * entry + 1 : _ENTRY * (entry + 1)].tolist())
 
     def statistics(self, group: int, positions: Iterable[int] | None = None) -> Iterator[Statistic]:
         """Yield the statistics of a row group, of the columns at `positions` or of all."""
-        num_rows, _, _, _, start = self._group(group)
+        found = self._group(group)
+        num_rows = found.num_rows
         wanted = None if positions is None else self._flags(positions)
         table = memoryview(
-            _index.walk_statistics(self._data, start, num_rows, self._kinds, wanted)
+            _index.walk_statistics(self._data, found.statistics, num_rows, self._kinds, wanted)
         ).cast("q")
         for first in range(0, len(table), _STATISTIC):
             position, null_count, low, high, end = table[first : first + _STATISTIC].tolist()
@@ -189,8 +234,8 @@ class RowGroupIndex:
 
     def columns_with_statistics(self, group: int) -> set[int]:
         """Return the columns that have statistics in a row group."""
-        num_rows, _, _, _, start = self._group(group)
-        table = _index.walk_statistics(self._data, start, num_rows, self._kinds)
+        found = self._group(group)
+        table = _index.walk_statistics(self._data, found.statistics, found.num_rows, self._kinds)
         return set(memoryview(table).cast("q")[::_STATISTIC].tolist())
 
     def python_statistics(
@@ -201,13 +246,13 @@ class RowGroupIndex:
         `wanted` says for each column of `schema` whether to skip its statistics (0), to make Python
         values (1), or to return the bytes that are stored (2).
         """
-        num_rows, _, _, _, start = self._group(group)
+        found = self._group(group)
         try:
             return PythonStatistics(
                 *_index.python_statistics(
                     self._data,
-                    start,
-                    num_rows,
+                    found.statistics,
+                    found.num_rows,
                     self._kinds,
                     schema.encode(),
                     schema.type_starts,

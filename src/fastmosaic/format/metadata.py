@@ -219,7 +219,7 @@ class FileMetaData:
                 bucket.uncompressed_size or None,
                 self._schema,
             )
-            for number, bucket in self._row_groups.buckets(group)
+            for number, bucket in self.bucket_places(group)
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -264,6 +264,14 @@ class FileMetaData:
         """Return the compressed size of all buckets of a row group."""
         return self._row_groups.bytes_of(group)
 
+    def decompressed_bytes_of(self, group: int) -> int:
+        """Estimate the size of all buckets of a row group before compression."""
+        return self._row_groups.decompressed_bytes_of(group, PAGED_EXPANSION)
+
+    def moved(self, group: int, offset: int) -> bytes:
+        """Return the index entry of a row group whose buckets were moved to `offset`."""
+        return self._row_groups.moved(group, offset)
+
     def projected_bytes(self, group: int, positions: Iterable[int]) -> int:
         """Estimate how many bytes of a row group must be read for the columns at `positions`."""
         total = 0
@@ -286,6 +294,10 @@ class FileMetaData:
         """Yield the buckets of the columns at `positions`, and the share of their columns."""
         for number, wanted in Counter(map(self._schema.bucket_of, positions)).items():
             yield self.bucket(group, number), wanted / len(self._schema.bucket_columns(number))
+
+    def bucket_places(self, group: int) -> Iterator[tuple[int, Bucket]]:
+        """Yield number and location of the buckets of a row group, in the order of the index."""
+        return self._row_groups.buckets(group)
 
     def bucket(self, group: int, number: int) -> Bucket:
         """Return the location of bucket `number` of a row group."""

@@ -118,6 +118,16 @@ class SchemaBlock:
     def decode(cls, body: bytes) -> SchemaBlock:
         return cls(body)
 
+    def has_columns_of(self, other: SchemaBlock) -> bool:
+        """Return whether both have the same bytes, except for the order of columns.
+
+        If False, names may be the same in another encoding.
+        """
+        if self is other:
+            return True
+        ends = self._starts[-1], other._starts[-1]
+        return ends[0] == ends[1] and self._body[: ends[0]] == other._body[: ends[1]]
+
     @property
     def order(self) -> memoryview[int]:
         """The sorted position of each column, in user order."""

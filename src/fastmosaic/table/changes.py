@@ -121,7 +121,9 @@ class Append(Change):
             joined(ours.name, (ours.type, file.path), (theirs.type, "the table"))
         except SchemaMismatchError as error:
             raise now.conflict(
-                f"another writer changed the type of the column to {theirs.type}", file.path, ours.name
+                f"another writer changed the type of the column to {theirs.type}",
+                file.path,
+                ours.name,
             ) from error
 
     def new_files(self) -> dict[str, int]:
@@ -247,7 +249,9 @@ class Rewrite(Change):
                 continue
             if self.gives_way:
                 return False
-            raise now.conflict("another writer has changed the file", path, _added_column(now, path))
+            raise now.conflict(
+                "another writer has changed the file", path, _added_column(now, path)
+            )
         return True
 
     def new_files(self) -> dict[str, int]:

@@ -274,7 +274,9 @@ class _ColumnWriter:
         source = file.resolved(frozenset(self._query.schema.names) - {*self._partitions.names})
         edges = source.metadata.row_edges
         if any(start == end for start, end in pairwise(edges)):
-            raise UnsupportedError("a row group has no rows; compact the table before adding columns")
+            raise UnsupportedError(
+                "a row group has no rows; compact the table before adding columns"
+            )
         fits = Fits(self._query.schema, self._partitions)
         path = self._store.new_column_path()
         writer: MosaicWriter | None = None
@@ -299,9 +301,7 @@ class _ColumnWriter:
                 writer.abandon()
             raise
         if self._schema is None:
-            self._schema = self._store.put_schema(
-                writer.schema, self._state.digests, self._options
-            )
+            self._schema = self._store.put_schema(writer.schema, self._state.digests, self._options)
         made = ColumnFile(path, writer.num_bytes, self._schema, self._state.number)
         return entry.file.path, made, base.digest.hex(), entry.file.rows
 

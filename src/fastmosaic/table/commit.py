@@ -54,7 +54,9 @@ def commit(store: TableStore, change: Change, read: State) -> tuple[Snapshot, Ta
     while True:
         changed = change.apply(read, now)
         if changed is None:
-            done = TableChange(now.number, change.operation, change.summary, now.number - read.number, False)
+            done = TableChange(
+                now.number, change.operation, change.summary, now.number - read.number, False
+            )
             return now.snapshot, done
         version = replace(
             changed,
@@ -71,7 +73,9 @@ def commit(store: TableStore, change: Change, read: State) -> tuple[Snapshot, Ta
             time.sleep(random.uniform(0, _MAX_PAUSE))
             now = State(store.snapshot())
         else:
-            done = TableChange(version.number, change.operation, change.summary, now.number - read.number)
+            done = TableChange(
+                version.number, change.operation, change.summary, now.number - read.number
+            )
             return replace(now.snapshot, version=version), done
 
 

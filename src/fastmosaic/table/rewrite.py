@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any, Final, Unpack
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -22,7 +22,6 @@ from ..dataset.version import BaseFile
 from ..file.concat import Mode, concatenate, kept_options
 from ..file.options import WriteOptions
 from ..file.writer import MosaicWriter
-from ..query import filters as filtering
 from ..schemas.fit import plain_schema
 from ..storage.staging import SUFFIX, new_prefix
 from ..threads import map_in_order

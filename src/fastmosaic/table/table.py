@@ -25,7 +25,6 @@ from ..schemas.fit import Fits, plain_schema
 from .changes import Append, Change, DropColumns, Restore, State
 from .columns import ExpressionColumns, FunctionColumns, JoinedValues, write_column_files
 from .commit import TableChange, commit, first_version
-from .progress import Progress
 from .rewrite import Rewriter
 from .store import TableStore
 from .vacuum import DEFAULT_AGE, VacuumReport, vacuum

@@ -10,7 +10,6 @@ from typing import Any, Final
 from ..dataset.snapshot import Snapshot
 from ..dataset.version import VERSIONS, Version, version_name, version_number
 from ..storage.debris import is_debris_name
-from ..storage.listing import join
 from ..storage.location import as_arrow
 from ..storage.retry import insist
 from ..threads import REMOTE_THREADS, map_in_order
@@ -67,9 +66,7 @@ def vacuum(
     if not dry_run:
         remote = store.filesystem is not None
         paths = [path for path, _ in unused]
-        for _ in map_in_order(
-            store.remove, paths, remote, purpose="files", threads=REMOTE_THREADS
-        ):
+        for _ in map_in_order(store.remove, paths, remote, purpose="files", threads=REMOTE_THREADS):
             pass
     return snapshot, VacuumReport(
         snapshot.version.number,
