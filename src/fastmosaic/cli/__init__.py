@@ -8,7 +8,7 @@ exit        Exit statuses, and errors in one line
 files       Mosaic files that a command inspects one by one
 output      How results are printed
 prefixes    Grouping thousands of names by common prefixes or suffixes
-target      The target of `convert`: its format, whether it may be written, its writer's options
+target      The target of `convert` and `concat`: its format, its writer's options
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from .arguments import CommandParser, Commands
 from .commands import (
     clean,
     completion,
+    concat,
     convert,
     diff,
     pages,
@@ -39,14 +40,15 @@ from .exit import ERROR, reported
 
 _GROUPS: Final = {
     "content of files": ("schema", "head", "cat", "count", "stats", "diff"),
-    "conversion": ("convert",),
+    "conversion": ("convert", "concat"),
     "internals of Mosaic files": (
         *("meta", "footer", "buckets", "pages", "dictionary", "column-size", "verify"),
     ),
     "other": ("spark", "clean", "completion"),
 }
 _MODULES: Final = (
-    *(schema, rows, stats, diff, convert, structure, pages, verify, spark, clean, completion),
+    *(schema, rows, stats, diff, convert, concat),
+    *(structure, pages, verify, spark, clean, completion),
 )
 
 

@@ -1,11 +1,15 @@
-"""The target of `convert`: its format, whether it may be written, and the options of its writer."""
+"""The target of `convert` and `concat`: its format, its writer's options, and what a failure leaves."""
 
 from __future__ import annotations
 
 import argparse
+import errno
 import os
+import signal
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from types import FrameType
 from typing import Any, Final
 
 import pyarrow as pa
@@ -16,6 +20,7 @@ from ..convert.inputs import Input, matching
 from ..file.options import OPTIONS, Option, OptionKind
 from ..query.selection import split_names
 from ..schemas.union import Fixed
+from ..storage.debris import is_debris_name
 from ..storage.location import as_arrow, locate
 from ..storage.secrets import redacted
 from .arguments import positive, size
@@ -26,6 +31,8 @@ _OTHER_FORMATS: Final = {
     "compression_level": ("parquet", "arrow"),
 }
 _TO_PIPES: Final = frozenset({"csv", "json", "arrow"})
+# Errors of a full disk, for which the system does not name the file.
+_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 
 
 # ---- options
@@ -38,7 +45,7 @@ def add_writer_options(parser: argparse.ArgumentParser) -> None:
     mosaic = parser.add_argument_group("writing Mosaic files")
     for option in offered:
         if not option.is_compatibility:
-            _add_option(general if option.name in _OTHER_FORMATS else mosaic, option)
+            add_option(general if option.name in _OTHER_FORMATS else mosaic, option)
     directory = parser.add_argument_group("writing a directory of Mosaic files")
     directory.add_argument(
         "--partition-by",
@@ -55,10 +62,11 @@ def add_writer_options(parser: argparse.ArgumentParser) -> None:
     compatible = parser.add_argument_group("compatibility with other Mosaic writers")
     for option in offered:
         if option.is_compatibility:
-            _add_option(compatible, option)
+            add_option(compatible, option)
 
 
-def _add_option(group: argparse._ArgumentGroup, option: Option) -> None:
+def add_option(group: argparse._ArgumentGroup, option: Option) -> None:
+    """Add an option of the Mosaic writer; None if it is not given."""
     if option.flag.startswith("--no-"):
         group.add_argument(
             option.flag, dest=option.name, action="store_false", default=None, help=option.help
@@ -155,13 +163,9 @@ def target_format(arguments: argparse.Namespace) -> str:
     return str(format)
 
 
-def check_absent(arguments: argparse.Namespace) -> None:
-    """Raise FileExistsError if the target is a file that must not be replaced.
-
-    A directory is checked when it is written.
-    """
-    target = arguments.target
-    if target == STANDARD or is_directory(arguments) or arguments.overwrite:
+def check_absent(target: str, overwrite: bool) -> None:
+    """Raise FileExistsError if the target is a file that must not be replaced."""
+    if target == STANDARD or overwrite:
         return
     found = locate(target, None)
     assert found is not None
@@ -185,3 +189,33 @@ def check_apart(source: Input, arguments: argparse.Namespace) -> None:
                 f"--overwrite would replace the directory {arguments.target}, which contains the "
                 f"source file {one.name}"
             )
+
+
+# ---- failure
+
+
+@contextmanager
+def ending_on_signals() -> Iterator[None]:
+    """Clean up before a signal ends the process, as Ctrl-C does."""
+
+    def end(number: int, frame: FrameType | None) -> None:
+        sys.exit(128 + number)
+
+    before = {number: signal.signal(number, end) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def naming(target: str) -> Iterator[None]:
+    """Let errors of the disk name the target, not the temporary file next to it."""
+    try:
+        yield
+    except OSError as error:
+        is_beside = is_debris_name(os.path.basename(str(error.filename or "")))
+        if is_beside or (error.filename is None and error.errno in _FULL):
+            error.filename = redacted(target)
+        raise

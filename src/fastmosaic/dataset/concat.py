@@ -6,6 +6,8 @@ import os
 from collections.abc import Sequence
 from typing import Unpack
 
+import pyarrow as pa
+
 from ..file.concat import ConcatReport, Mode, Progress, concatenate
 from ..file.opening import SchemaCache
 from ..file.options import WriteOptions, accepts_options, check_names
@@ -20,6 +22,7 @@ def concat(
     sources: str | os.PathLike[str] | Sequence[str | os.PathLike[str] | Found],
     where: Writable,
     *,
+    schema: pa.Schema | None = None,
     mode: Mode = "auto",
     progress: Progress | None = None,
     follow_links: bool = False,
@@ -43,6 +46,9 @@ def concat(
     sources : path, URI, directory, glob or list of them
         The files, in this order. Those of a directory or glob are sorted by path.
     where : path, URI or writable binary file object
+    schema : pyarrow.Schema, optional
+        The schema of the new file: columns that it lacks are left out, and values are cast if no
+        value changes. The default is the union of all files.
     mode : {"auto", "copy", "rewrite"}, default "auto"
         With "copy", all row groups are copied, and files that differ raise `SchemaMismatchError`.
         With "rewrite", all row groups are decoded and encoded again. With "auto", row groups are
@@ -75,12 +81,25 @@ def concat(
     (3000, 3, 3000)
     """
     check_names(options, concat)
-    found = discover(sources, filesystem, follow_links=follow_links)
+    return concatenate(
+        open_sources(discover(sources, filesystem, follow_links=follow_links)),
+        where,
+        schema=schema,
+        mode=mode,
+        progress=progress,
+        filesystem=filesystem,
+        **options,
+    )
+
+
+def open_sources(found: Sequence[Found]) -> list[File]:
+    """Read the metadata of files that are to be merged."""
     _check_partitions(found)
     schemas = SchemaCache()
     files = [File(one, (), schemas) for one in found]
-    list(read_all_metadata(files))
-    return concatenate(files, where, mode=mode, progress=progress, filesystem=filesystem, **options)
+    for _ in read_all_metadata(files):
+        pass
+    return files
 
 
 def _check_partitions(files: Sequence[Found]) -> None:

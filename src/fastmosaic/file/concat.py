@@ -18,20 +18,20 @@ from typing import Any, Final, Literal, Protocol, TypeAlias, Unpack, get_args
 import pyarrow as pa
 
 from ..errors import SchemaMismatchError, located
-from ..format.column_set import ColumnSet
 from ..format.file_schema import FileSchema, Projection
 from ..format.metadata import FileMetaData
-from ..format.paths import at_path
+from ..format.paths import Path
 from ..format.schema import SchemaBlock
-from ..format.types import Kind, plain_type
-from ..format.user_schema import Attached, agreed, restores_types
-from ..schemas.fit import Fits, plain_schema
+from ..format.shred import Shredder
+from ..format.types import ColumnType, Kind, plain_type
+from ..format.user_schema import Attached, agreed, map_dictionaries, restores_types
+from ..schemas.fit import Fits, NarrowCheck, plain_schema
 from ..schemas.union import Union
 from ..schemas.widen import check_same
 from ..storage.source import Source
-from .dictionaries import FileDictionaries, ManyDictionaries
-from .encode import RowGroupEncoder
-from .options import WriteOptions, accepts_options, check_names, completed
+from .dictionaries import DictionaryCollector, FileDictionaries, ManyDictionaries
+from .encode import RowGroupEncoder, has_statistics
+from .options import OPTIONS, WriteOptions, accepts_options, check_names, completed
 from .row_group import StoredRowGroup
 from .scan import Scanner, ScanRequest
 from .writer import MosaicWriter, Writable
@@ -43,9 +43,7 @@ Progress: TypeAlias = Callable[[int, int], object]
 _LARGE_SHARE: Final = 1 / 4
 # Buckets that are decoded to find out how much smaller values are in a file.
 _SAMPLED_BUCKETS: Final = 4
-# The format has no statistics of larger decimals.
-_MAX_STATISTICS_DIGITS: Final = 18
-_ADVICE: Final = 'mode="auto" rewrites what cannot be copied'
+_ADVICE: Final = 'mode="auto" (--mode auto) rewrites what cannot be copied'
 
 
 class ConcatSource(Protocol):
@@ -108,9 +106,7 @@ def concatenate(
     ----------
     files : list of MosaicFile or dataset.files.File
     where : path, URI or writable binary file object
-    schema : pyarrow.Schema, optional
-        The schema of the new file. The default is the union of those of the files.
-    mode, progress, **options
+    schema, mode, progress, **options
         As for `concat`.
     filesystem : pyarrow or fsspec filesystem, optional
         The filesystem of the path `where`.
@@ -124,10 +120,9 @@ def concatenate(
     columns = Columns(files, schema)
     if mode == "copy":
         columns.check_same()
-    given = kept_options(files, columns.stored) | options
+    given = kept_options(files, columns.plain) | options
     with MosaicWriter(where, columns.schema, filesystem=filesystem, **given) as writer:
-        if columns.dictionaries is not None:
-            writer.add_dictionaries(columns.dictionaries)
+        writer.join_dataset(columns.collected())
         plan = _Plan(files, columns, writer, mode, completed(given))
         work = _Work(files, columns, writer, progress)
         for step in list(plan.steps()):
@@ -143,6 +138,15 @@ def concatenate(
     )
 
 
+def data_bytes(files: Sequence[ConcatSource]) -> int:
+    """Return the size of all row groups of files, which `progress` counts."""
+    return sum(
+        file.metadata.bytes_of(group)
+        for file in files
+        for group in range(file.metadata.num_row_groups)
+    )
+
+
 class Columns:
     """The columns of the new file: of a given schema, or the union of the files."""
 
@@ -151,27 +155,30 @@ class Columns:
         for file in files:
             with located(file=file.name):
                 self._files.setdefault(file.metadata.columns, file.name)
-        self.dictionaries: ManyDictionaries | None = None
+        self._dictionaries: ManyDictionaries | None = None
         if any(file.metadata.dictionaries is not None for file in files):
-            self.dictionaries = ManyDictionaries(files)
-        self._union = Union(self._files, pa.schema([]))
+            self._dictionaries = ManyDictionaries(files)
         self.schema = self._united(files) if schema is None else schema
+        # Types on which all files agree have the values of all files.
+        self.check_narrow = NarrowCheck(pa.schema([]) if schema is None else schema)
         self.plain = plain_schema(self.schema)
         self._restores = restores_types(self.schema)
 
-    @property
-    def stored(self) -> ColumnSet:
-        """The columns of all files, with plain types."""
-        return self._union
-
     def _united(self, files: Sequence[ConcatSource]) -> pa.Schema:
-        schema = self._union.to_arrow()
+        schema = Union(self._files, pa.schema([])).to_arrow()
         attached = agreed((file.metadata.user_schema, file.metadata.columns) for file in files)
         if attached is None:
             return schema
-        if self.dictionaries is not None:
-            attached = attached.with_dictionaries(self.dictionaries)
+        if self._dictionaries is not None:
+            attached = attached.with_dictionaries(self._dictionaries)
         return attached.schema(schema)
+
+    def collected(self) -> DictionaryCollector:
+        """Return the dictionaries that the new file stores."""
+        collector = DictionaryCollector(self.schema)
+        if self._dictionaries is not None:
+            collector.add_all(self._dictionaries)
+        return collector
 
     def check_same(self) -> None:
         """Raise SchemaMismatchError if files have other columns than the first one."""
@@ -203,34 +210,45 @@ _NOTHING: Final = Attached(pa.schema([]))
 
 def _is_part(own: pa.DataType, wanted: pa.DataType, plain: pa.DataType) -> bool:
     """Return whether values of a user's type fit another one with the same plain type."""
-    if wanted in (own, plain):
+    if wanted == plain or _without_indices(own) == _without_indices(wanted):
         return True
     are_dictionaries = all(map(pa.types.is_dictionary, (own, wanted)))
     return are_dictionaries and _is_part(own.value_type, wanted.value_type, plain)
 
 
-def kept_options(files: Sequence[ConcatSource], columns: ColumnSet) -> WriteOptions:
-    """Return the options with which a writer makes files like these.
+def _without_indices(type: pa.DataType) -> pa.DataType:
+    """Return a type in which dictionaries differ only by the types of their values."""
 
-    Buckets, compression and the layout of arrays are those that most bytes have.
+    def change(dictionary: pa.DataType, _: Path) -> pa.DataType:
+        return pa.dictionary(pa.int32(), dictionary.value_type)
+
+    return map_dictionaries(type, change, ())
+
+
+def kept_options(files: Sequence[ConcatSource], schema: pa.Schema) -> WriteOptions:
+    """Return the options with which a writer of the plain `schema` makes files like these.
+
+    Buckets, compression and the layout of lists are those that most rows have.
     """
     kinds: Counter[tuple[int, str, str]] = Counter()
     for file in files:
         metadata = file.metadata
         has_blocks = Kind.ARRAY_BLOCK in metadata.schema_block.kinds
         layout = "block" if has_blocks else "columns"
-        size = metadata.footer.schema_offset
-        kinds[metadata.num_buckets, metadata.compression, layout] += size
+        num_buckets = metadata.num_buckets
+        if num_buckets >= metadata.num_columns:  # there would be more if there were more columns
+            num_buckets = max(num_buckets, OPTIONS["num_buckets"].default)
+        kinds[num_buckets, metadata.compression, layout] += metadata.num_rows
     ((num_buckets, compression, layout), _) = kinds.most_common(1)[0]
     return WriteOptions(
         num_buckets=num_buckets,
         compression=compression,
         array_layout=layout,
-        write_statistics=_with_statistics(files, columns),
+        write_statistics=_with_statistics(files, schema),
     )
 
 
-def _with_statistics(files: Sequence[ConcatSource], columns: ColumnSet) -> list[str]:
+def _with_statistics(files: Sequence[ConcatSource], schema: pa.Schema) -> list[str]:
     """Return the stored columns that have statistics in at least one file, and still can."""
     found: dict[SchemaBlock, set[int]] = {}
     for file in files:
@@ -239,16 +257,16 @@ def _with_statistics(files: Sequence[ConcatSource], columns: ColumnSet) -> list[
             positions = metadata.columns_with_statistics(0)
             found.setdefault(metadata.schema_block, set()).update(positions)
     names = {name for block, positions in found.items() for name in block.names(positions)}
-    return sorted(name for name in names if not _is_large_decimal(name, columns))
-
-
-def _is_large_decimal(name: str, columns: ColumnSet) -> bool:
-    """Return whether a column is a decimal without statistics, as a union of two types may be."""
-    path = columns.path(name)
-    if path is None:  # it tells where a struct is null
-        return False
-    type = at_path(columns.field(path[0]), path).type
-    return bool(pa.types.is_decimal(type) and type.precision > _MAX_STATISTICS_DIGITS)
+    if not names:
+        return []
+    shredder = Shredder(schema)
+    unsigned = shredder.unsigned
+    return [
+        field.name
+        for field in shredder.schema
+        if field.name in names
+        and (field.name in unsigned or has_statistics(ColumnType.from_arrow(field).kind))
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -373,11 +391,7 @@ class _Work:
         self._writer = writer
         self._progress = progress
         self._done = 0
-        self._total = sum(
-            file.metadata.bytes_of(group)
-            for file in files
-            for group in range(file.metadata.num_row_groups)
-        )
+        self._total = data_bytes(files)
         self.num_copied = 0
         self.num_rewritten = 0
 
@@ -404,6 +418,7 @@ class _Work:
         for group in step.groups:
             for batch in scanner.batches(request, [group], 1):
                 for part in fit(batch, (), step.file.name):
+                    self._columns.check_narrow(part)
                     self._writer.write_batch(part)
             self._advance(step.file, [group])
 

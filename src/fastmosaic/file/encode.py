@@ -48,6 +48,14 @@ _STATISTICS: Final = 4
 _WITHOUT_STATISTICS: Final = (Kind.BINARY, Kind.DECIMAL128, Kind.NESTED, Kind.ARRAY_BLOCK)
 
 
+def has_statistics(kind: int) -> bool:
+    """Return whether columns of a `Kind` have statistics.
+
+    Decimals that store uint64 have some, although other decimals of that kind do not.
+    """
+    return kind not in _WITHOUT_STATISTICS
+
+
 @dataclass(frozen=True, slots=True)
 class _BucketPlan:
     """The flat columns of a bucket, and where to find them."""
@@ -135,20 +143,20 @@ class RowGroupEncoder:
         schema = self._schema
         unsigned = set() if self._shredder is None else self._shredder.unsigned
 
-        def has_statistics(position: int) -> bool:
+        def is_supported(position: int) -> bool:
             kind = schema.kinds[position]
-            return kind not in _WITHOUT_STATISTICS or (
+            return has_statistics(kind) or (
                 kind == Kind.DECIMAL128 and schema.name(position) in unsigned
             )
 
         if isinstance(chosen, bool):
             every = range(schema.num_columns) if chosen else ()
-            return [position for position in every if has_statistics(position)]
+            return [position for position in every if is_supported(position)]
         positions: list[int] = []
         for name in chosen:
             found = self._positions("write_statistics", [name])
-            positions += filter(has_statistics, found)
-            if not any(map(has_statistics, found)):
+            positions += filter(is_supported, found)
+            if not any(map(is_supported, found)):
                 column_type = schema.column_type(found[0])
                 raise UnsupportedError(
                     f"write_statistics: column {schema.name(found[0])!r} has type "

@@ -21,7 +21,6 @@ from ..format.metadata import FileMetaData
 from ..format.schema import SchemaBlock
 from ..format.shred import Shredder
 from ..format.types import Kind
-from ..format.user_arrays import Dictionaries
 from ..format.wire import Compression, compress, crc32c
 from ..schemas.fit import Fits, NarrowCheck, plain_schema
 from ..storage.sink import open_sink
@@ -156,7 +155,7 @@ class MosaicWriter:
         self._closed = False
 
     def join_dataset(self, dictionaries: DictionaryCollector) -> None:
-        """Expect batches of plain types, which a `DatasetWriter` has checked.
+        """Expect batches of plain types, which the caller has checked.
 
         The file stores `dictionaries`, which it has in common with other files.
         """
@@ -257,8 +256,8 @@ class MosaicWriter:
 
         The file must have the same stored columns, types, number of buckets and compression;
         otherwise SchemaMismatchError is raised. Limits on the size of row groups do not apply, and
-        the row group keeps the statistics that it has. If the file has dictionaries of the user,
-        pass them to `add_dictionaries`.
+        the row group keeps the statistics that it has. Dictionaries of the user are not appended:
+        `join_dataset` sets them.
         """
         self._check_open()
         if problem := self.unlike(group.metadata):
@@ -274,11 +273,6 @@ class MosaicWriter:
     def unlike(self, metadata: FileMetaData) -> str | None:
         """Return why row groups of another file cannot be appended, or None if they can."""
         return difference(metadata, self._block, self._compression)
-
-    def add_dictionaries(self, dictionaries: Dictionaries) -> None:
-        """Store dictionaries of other files, whose rows follow as row groups or as plain values."""
-        self._check_open()
-        self._dictionaries.add_all(dictionaries)
 
     def _append(self, group: FinishedRowGroup) -> None:
         """Write the buckets of a row group, and note where they are."""

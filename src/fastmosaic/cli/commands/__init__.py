@@ -2,6 +2,7 @@
 
 clean        clean: remove what writers that were killed have left behind
 completion   completion: print the script that lets a shell complete words
+concat       concat: merge Mosaic files into one
 convert      convert: convert files between formats
 diff         diff: compare two tables
 pages        pages, dictionary and column-size: how columns are stored

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import errno
-import os
-import signal
 import sys
 import time
 import warnings
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
-from types import FrameType
 from typing import Any, Final
 
 import pyarrow as pa
@@ -27,7 +23,6 @@ from ...dataset.write import write_dataset
 from ...errors import UnsupportedError, printable
 from ...query.selection import NameList
 from ...schemas.union import Fixed
-from ...storage.debris import is_debris_name
 from ...storage.secrets import redacted
 from ..arguments import (
     Commands,
@@ -49,7 +44,9 @@ from ..target import (
     add_writer_options,
     check_absent,
     check_apart,
+    ending_on_signals,
     is_directory,
+    naming,
     target_format,
     writer_options,
 )
@@ -64,8 +61,6 @@ A file gets its final name only when it is complete: after an error or Ctrl-C, a
 unchanged. Types that the target format lacks are converted to wider types without loss; if that
 is not possible, the error names the column. Use --type to cast a column, or -c to leave it out.
 """
-# Errors of a full disk, for which the system does not name the file.
-_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 
 
 def add(commands: Commands) -> None:
@@ -139,8 +134,9 @@ def _run(arguments: argparse.Namespace) -> int:
     console = Console(arguments)
     target = arguments.target
     format = target_format(arguments)
-    check_absent(arguments)
-    with _ending_on_signals():
+    if not is_directory(arguments):  # a directory is checked when it is written
+        check_absent(target, arguments.overwrite)
+    with ending_on_signals():
         with _showing_warnings():
             source = open_input(
                 arguments.paths,
@@ -159,7 +155,7 @@ def _run(arguments: argparse.Namespace) -> int:
         batches = _Counted(source, columns, arguments.where, schema)
         with (
             _advising(),
-            _naming(target),
+            naming(target),
             console.progress("converting", source.num_bytes or None) as advance,
             closing(batches.read(advance)) as rows,
         ):
@@ -290,21 +286,6 @@ def _write_files(
 
 
 @contextmanager
-def _ending_on_signals() -> Iterator[None]:
-    """Clean up before a signal ends the process, as Ctrl-C does."""
-
-    def end(number: int, frame: FrameType | None) -> None:
-        sys.exit(128 + number)
-
-    before = {number: signal.signal(number, end) for number in (signal.SIGTERM, signal.SIGHUP)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-@contextmanager
 def _advising() -> Iterator[None]:
     """Add what to do to errors about types."""
     try:
@@ -325,15 +306,3 @@ def _showing_warnings() -> Iterator[None]:
             complain(f"warning: {one.message}")
         else:
             warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
-
-
-@contextmanager
-def _naming(target: str) -> Iterator[None]:
-    """Let errors of the disk name the target, not the temporary file next to it."""
-    try:
-        yield
-    except OSError as error:
-        is_beside = is_debris_name(os.path.basename(str(error.filename or "")))
-        if is_beside or (error.filename is None and error.errno in _FULL):
-            error.filename = redacted(target)
-        raise
