@@ -22,10 +22,11 @@ ROOMS = {
     "query": "errors memory format schemas",
     "file": "version errors memory threads format storage schemas query",
     "dataset": "errors memory threads format storage schemas query file",
+    "table": "errors memory threads format storage schemas query file dataset",
     "convert": "errors memory threads format storage schemas query file dataset",
     "interop": "errors memory format schemas query file dataset",
     "spark": "errors memory threads format storage schemas query file dataset convert",
-    "cli": "version errors memory format storage schemas query file dataset convert spark",
+    "cli": "version errors memory format storage schemas query file dataset table convert spark",
     "api": "memory format file dataset",
 }
 # The public faces and the entry points of the package, which may import any room.

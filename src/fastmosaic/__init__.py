@@ -5,6 +5,7 @@ import typing
 from .api import read_metadata, read_schema, read_table, write_table
 from .errors import (
     ColumnNotFoundError,
+    ConflictError,
     CorruptFileError,
     MemoryLimitError,
     MosaicError,
@@ -27,24 +28,34 @@ if typing.TYPE_CHECKING:
     from .file.verify_bucket import Problem
     from .interop.pandas import read_pandas, write_pandas
     from .interop.polars import scan_polars
+    from .table.commit import TableChange
+    from .table.progress import TableProgress
+    from .table.table import MosaicTable, VersionInfo
+    from .table.vacuum import VacuumReport
 
 __all__ = [
     "BucketMetaData",
     "ColumnNotFoundError",
     "ColumnStatistics",
     "ConcatReport",
+    "ConflictError",
     "CorruptFileError",
     "FileMetaData",
     "MemoryLimitError",
     "MosaicDataset",
     "MosaicError",
     "MosaicFile",
+    "MosaicTable",
     "MosaicWriter",
     "Problem",
     "RowGroupMetaData",
     "SchemaMismatchError",
+    "TableChange",
+    "TableProgress",
     "UnsupportedError",
+    "VacuumReport",
     "VerifyReport",
+    "VersionInfo",
     "WriteProgress",
     "WriteReport",
     "WrittenFile",
@@ -66,8 +77,13 @@ __all__ = [
 _ON_USE = {
     "ConcatReport": "file.concat",
     "MosaicDataset": "dataset.arrow",
+    "MosaicTable": "table.table",
     "Problem": "file.verify_bucket",
+    "TableChange": "table.commit",
+    "TableProgress": "table.progress",
+    "VacuumReport": "table.vacuum",
     "VerifyReport": "file.verify",
+    "VersionInfo": "table.table",
     "WriteProgress": "dataset.write",
     "WriteReport": "dataset.write",
     "WrittenFile": "dataset.open_files",

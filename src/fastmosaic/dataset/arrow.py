@@ -16,6 +16,7 @@ import pyarrow.dataset as ds
 from ..errors import UnsupportedError
 from ..format.paths import leaves
 from ..memory import MemoryLimit
+from ..query.filters import project
 from ..query.query import fields_of
 from ..query.rows import one_batch, take_rows
 from .fileset import FileSet, Partitioning
@@ -150,18 +151,18 @@ class MosaicDataset(ds.Dataset):
         _check(options)
         _check_size(batch_size)
         query = self._files.query(self._names(columns), filter)
-        project = isinstance(columns, Mapping)
-        if project:
+        is_computed = isinstance(columns, Mapping)
+        if is_computed:
             query = replace(
                 query, attached=None
             )  # Arrow supports few extension types in expressions
 
         def batches() -> Iterator[pa.RecordBatch]:
             found = self._files.iter_batches(query, batch_size, use_threads)
-            return (project(batch, columns) for batch in found) if project else found
+            return (project(batch, columns) for batch in found) if is_computed else found
 
         schema = query.result
-        if project:
+        if is_computed:
             schema = project(one_batch(schema.empty_table()), columns).schema
         return DatasetScanner(schema, batches)
 

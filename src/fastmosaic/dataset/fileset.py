@@ -80,9 +80,8 @@ class FileSet:
         )
         keys = [(one.name, one.keys) for one in found]
         declared = partitioning if isinstance(partitioning, pa.Schema) else None
-        if declared is None and schema is None:
-            declared = declared_keys(found)
-        self.partitions, values = resolve(keys, declared if schema is None else schema)
+        types = declared or declared_keys(found) if schema is None else schema
+        self.partitions, values = resolve(keys, types)
         for name in () if declared is None else declared.names:
             if not all(name in one.keys for one in found):
                 raise ValueError(f"partitioning: no directory is called {name}=...")

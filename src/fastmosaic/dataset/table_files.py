@@ -396,6 +396,10 @@ class TableDictionaries:
     def __init__(self, file: TableFile) -> None:
         self._file = file
 
+    @property
+    def is_local(self) -> bool:
+        return self._file.is_local
+
     def find(self, path: Path) -> pa.Array | None:
         """Return the values of the dictionary at `path`, or None if there is none."""
         found = self._file.part_with(path[0]).dictionaries

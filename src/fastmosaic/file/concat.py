@@ -18,7 +18,8 @@ from typing import Any, Final, Literal, Protocol, TypeAlias, Unpack, get_args
 import pyarrow as pa
 
 from ..errors import SchemaMismatchError, located
-from ..format.file_schema import FileSchema, Projection
+from ..format.column_set import ColumnSet
+from ..format.file_schema import Projection
 from ..format.metadata import FileMetaData
 from ..format.paths import Path
 from ..format.schema import SchemaBlock
@@ -151,7 +152,7 @@ class Columns:
     """The columns of the new file: of a given schema, or the union of the files."""
 
     def __init__(self, files: Sequence[ConcatSource], schema: pa.Schema | None) -> None:
-        self._files: dict[FileSchema, str] = {}  # distinct ones, each with the name of a file
+        self._files: dict[ColumnSet, str] = {}  # distinct ones, each with the name of a file
         for file in files:
             with located(file=file.name):
                 self._files.setdefault(file.metadata.columns, file.name)

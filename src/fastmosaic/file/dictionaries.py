@@ -116,11 +116,18 @@ def part_of(source: Source, offset: int, size: int) -> Source:
     )
 
 
+class StoredDictionaries(Dictionaries, Protocol):
+    """Dictionaries that are read from a file."""
+
+    @property
+    def is_local(self) -> bool: ...
+
+
 class WithDictionaries(Protocol):
     """A file that may have dictionaries."""
 
     @property
-    def dictionaries(self) -> FileDictionaries | None: ...
+    def dictionaries(self) -> StoredDictionaries | None: ...
 
 
 class ManyDictionaries:

@@ -291,9 +291,7 @@ class _ColumnWriter:
                         writer.write_batch(found)
                 assert writer is not None
                 writer.flush()
-            if writer is None:
-                if self._new.schema is None:
-                    raise ValueError("there are no rows to compute columns from; pass schema=")
+            if writer is None:  # there are no rows
                 writer = self._open(path, self._new.schema, base)
             writer.close()
         except BaseException:
@@ -313,7 +311,9 @@ class _ColumnWriter:
             return Base(known.rows, known.size, bytes.fromhex(known.digest))
         return file.parts[0].identity()
 
-    def _open(self, path: str, schema: pa.Schema, base: Base) -> MosaicWriter:
+    def _open(self, path: str, schema: pa.Schema | None, base: Base) -> MosaicWriter:
+        if schema is None:
+            raise ValueError("there are no rows to compute columns from; pass schema=")
         if self._new.schema is None:
             self._check(schema.names)
             self._new.schema = schema
