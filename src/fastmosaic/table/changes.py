@@ -208,7 +208,7 @@ class Rewritten:
 
 
 @dataclass
-class Rewrite(Change):
+class ReplaceFiles(Change):
     """Replace base files and their column files by new base files.
 
     operation  its name: files are rewritten for several reasons

@@ -25,7 +25,7 @@ from ..file.writer import MosaicWriter
 from ..schemas.fit import plain_schema
 from ..storage.staging import SUFFIX, new_prefix
 from ..threads import map_in_order
-from .changes import Rewrite, Rewritten, State
+from .changes import ReplaceFiles, Rewritten, State
 from .progress import Progress, reporting
 from .store import TableStore
 
@@ -43,7 +43,7 @@ class Rewriter:
     files: FileSet
     options: WriteOptions
 
-    def delete(self, filters: Any, progress: Progress = False) -> Rewrite:
+    def delete(self, filters: Any, progress: Progress = False) -> ReplaceFiles:
         """Write files without the rows that match; return the change."""
         query = self.files.query([], filters)
         keys = set(self.files.partitions.names)
@@ -78,9 +78,9 @@ class Rewriter:
                     groups.append(group)
                 deleted += count
                 done(file.num_rows)
-        return Rewrite("delete", groups, False, {"rows": deleted})
+        return ReplaceFiles("delete", groups, False, {"rows": deleted})
 
-    def fold(self, progress: Progress = False) -> Rewrite:
+    def fold(self, progress: Progress = False) -> ReplaceFiles:
         """Write a base file in place of each that has column files; return the change."""
         files = [file for file in self.files.files if entry_of(file).columns]
 
@@ -89,7 +89,7 @@ class Rewriter:
 
         return self._rewrite("fold", files, rewritten, lambda file: file.num_rows, progress)
 
-    def compact(self, target_bytes: int, mode: Mode, progress: Progress = False) -> Rewrite:
+    def compact(self, target_bytes: int, mode: Mode, progress: Progress = False) -> ReplaceFiles:
         """Merge neighbouring small files of each partition; return the change."""
         groups = list(self._groups(target_bytes))
 
@@ -115,14 +115,14 @@ class Rewriter:
         rewritten: Callable[[Any], Rewritten],
         rows_of: Callable[[Any], int],
         progress: Progress,
-    ) -> Rewrite:
+    ) -> ReplaceFiles:
         groups: list[Rewritten] = []
         with self._removing(groups), reporting(operation, len(items), progress) as done:
             every = map_in_order(rewritten, items, len(items) > 1, purpose="columns")
             for item, group in zip(items, every, strict=True):
                 groups.append(group)
                 done(rows_of(item))
-        return Rewrite(operation, groups, True)
+        return ReplaceFiles(operation, groups, True)
 
     def _groups(self, target_bytes: int) -> Iterator[list[DatasetFile]]:
         """Yield runs of small files of one partition, each up to about `target_bytes`."""
