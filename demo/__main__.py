@@ -1,6 +1,7 @@
 """Compare a table with 10,000 columns in Mosaic and in Parquet: file size, writing, reading.
 
-Then try the command line on the file, and compare both formats in Spark, if it is installed.
+Then try the command line on the file, add a column to a table of several files, and compare both formats
+in Spark, if it is installed.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from rich.console import Console
 from bench.tables import numbered, wide
 from bench.worker import timed
 
-from . import commands, picture, showing, spark
+from . import commands, growing, picture, showing, spark
 from .comparing import Comparison, compare
 
 FOLDER = Path(__file__).parents[1] / "build" / "demo"
@@ -99,6 +100,8 @@ def _relative(path: Path) -> Path:
 def main() -> None:
     console = showing.make_console()
     table = tell(console, 10_000, 500, FOLDER)
+    console.rule("Adding a column")
+    growing.show(console, table, FOLDER)
     console.rule("Spark")
     spark.show(console, table)
 

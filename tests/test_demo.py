@@ -14,7 +14,7 @@ from rich.console import Console
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import fastmosaic as fm
-from demo import __main__ as demo, commands, comparing, showing, spark
+from demo import __main__ as demo, commands, comparing, growing, showing, spark
 
 
 @pytest.fixture(scope="module")
@@ -82,6 +82,20 @@ def test_the_commands_answer(told, capfd):
     matching = table.filter(pc.field("number") > 500_000)
     assert printed.rstrip().endswith(f"\n{matching.num_rows}")
     assert 0 < matching.num_rows < table.num_rows
+
+
+def test_a_column_is_added_without_rewriting_the_table(told, tmp_path):
+    table, *_ = told
+    console = Console(file=io.StringIO(), width=showing.WIDTH)
+    growing.show(console, table, tmp_path)
+    text = console.file.getvalue()
+    assert len(re.findall(r"(?:Mosaic|Parquet) +[\d.,]+ (?:ms|MB)", text)) == 4
+    assert max(map(len, text.splitlines())) <= showing.WIDTH
+    living = fm.MosaicTable(tmp_path / "growing")
+    assert living.version == 2
+    assert living.read().drop_columns("double").equals(table)
+    growing.show(console, table, tmp_path)  # a second run begins anew
+    assert fm.MosaicTable(tmp_path / "growing").version == 2
 
 
 def test_another_table_is_noticed(told, monkeypatch, tmp_path):
