@@ -116,8 +116,11 @@ def _conformed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 class ExpressionColumns(NewColumns):
     """Columns that Arrow computes."""
 
-    def __init__(self, expressions: Mapping[str, pc.Expression], files: FileSet) -> None:
-        self._expressions = dict(expressions)
+    def __init__(self, expressions: Mapping[str, Any], files: FileSet) -> None:
+        self._expressions = {
+            name: value if isinstance(value, pc.Expression) else pc.scalar(value)
+            for name, value in expressions.items()
+        }
         needed = {
             field.name: None
             for expression in self._expressions.values()

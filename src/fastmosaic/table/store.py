@@ -93,8 +93,8 @@ class TableStore:
         numbers = self.versions()
         if number is not None and numbers:
             return FileNotFoundError(
-                f"{self.name} has no version {number}: there are "
-                f"versions {numbers[0]} to {numbers[-1]}, without those that vacuum has removed"
+                f"{self.name} has no version {number}: the oldest one is {numbers[0]} and the newest "
+                f"one is {numbers[-1]}"
             )
         if look(self.filesystem, self.path)[0] == "nothing":
             return os_error(errno.ENOENT, self.name)

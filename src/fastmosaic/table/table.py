@@ -282,7 +282,8 @@ class MosaicTable:
         values : function, dict, or data
             A function of a record batch of `inputs` that returns a record batch, a table, a data frame
             or a dictionary with the new columns of the same rows. Or a dictionary of names and Arrow
-            expressions. Or, with `on`, a table, reader, dataset or data frame with keys and values.
+            expressions, or constants. Or, with `on`, a table, reader, dataset or data frame with keys and
+            values.
         inputs : list of str, optional
             The columns that the function gets; by default all. No others are read.
         schema : pyarrow.Schema, optional
@@ -595,7 +596,7 @@ def _fitting(schema: pa.Schema, files: FileSet, snapshot: Snapshot) -> _Fitting:
     extra = [name for name in schema.names if known.get_field_index(name) < 0]
     if extra:
         raise SchemaMismatchError(
-            f"the table has no column {extra[0]!r}; add it with add_columns first, or leave it out",
+            "the table does not contain this column; add it with add_columns first, or leave it out",
             file=snapshot.name,
             column=extra[0],
         )
@@ -615,7 +616,7 @@ def _fitting(schema: pa.Schema, files: FileSet, snapshot: Snapshot) -> _Fitting:
             )
     if schema.equals(target):
         return _Fitting(target, None)
-    return _Fitting(target, Fits(plain_schema(target)))
+    return _Fitting(target, Fits(plain_schema(target), advice=""))
 
 
 def _append_files(
