@@ -15,7 +15,7 @@ from ..schemas.fit import Fits
 from .files import File
 from .table_files import DatasetFile, ReadableFile
 
-__all__ = ["FilePlan", "Window", "plan", "windows"]
+__all__ = ["FilePlan", "Window", "matching_files", "plan", "windows"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ def plan(
         resolved = (file.resolved(names) for file in files)
         chosen = (FilePlan(file, _groups(file)) for file in _opened(resolved, open_files))
     else:
-        matching = [file.resolved(names) for file in _matching_files(query, files, partitions)]
+        matching = [file.resolved(names) for file in matching_files(query, files, partitions)]
         open_files(matching)
         chosen = (FilePlan(file, _groups(file)) for file in matching)
     if query.expression is not None:
@@ -134,7 +134,7 @@ def _first(chosen: Iterable[FilePlan], num_rows: int) -> Iterator[FilePlan]:
             return
 
 
-def _matching_files(
+def matching_files(
     query: Query, files: Sequence[DatasetFile], partitions: pa.Schema
 ) -> list[DatasetFile]:
     """Return the files whose partition may match, without opening any."""

@@ -145,8 +145,10 @@ class Version:
     def paths(self) -> set[str]:
         """The paths of all files, and of the objects with their columns."""
         parts = [part for file in self.files for part in file.parts]
-        digests = {part.schema for part in parts} | {self.schema} - {None}
-        return {part.path for part in parts} | {schema_name(digest) for digest in digests if digest}
+        digests = {part.schema for part in parts}
+        if self.schema is not None:
+            digests.add(self.schema)
+        return {part.path for part in parts} | set(map(schema_name, digests))
 
     def dropped_since(self, added: int) -> frozenset[str]:
         """Return the columns that a file has lost that was added by a writer of version `added`."""
@@ -208,7 +210,7 @@ class Version:
 
 def _base_file(fields: _Fields, number: int) -> BaseFile:
     return BaseFile(
-        _checked_path(fields.text("path"), is_column_file=False),
+        checked_path(fields.text("path")),
         fields.integer("size"),
         fields.integer("rows"),
         fields.digest("schema"),
@@ -220,18 +222,18 @@ def _base_file(fields: _Fields, number: int) -> BaseFile:
 
 def _column_file(fields: _Fields, number: int) -> ColumnFile:
     return ColumnFile(
-        _checked_path(fields.text("path"), is_column_file=True),
+        checked_path(fields.text("path"), is_column_file=True),
         fields.integer("size"),
         fields.digest("schema"),
         fields.integer("added", number),
     )
 
 
-def _checked_path(path: str, *, is_column_file: bool) -> str:
-    """Return the path of a file, which must be inside the table, and where such files are."""
+def checked_path(path: str, *, is_column_file: bool = False) -> str:
+    """Return the path of a file; raise CorruptFileError unless it is where such files of a table are."""
     *folders, name = path.split("/")
     is_inside = not any(part in ("", ".", "..") for part in (*folders, name))
-    if not is_inside or "\\" in path or "\0" in path or ":" in path.partition("/")[0]:
+    if not is_inside or "\\" in path or "\0" in path:
         raise CorruptFileError(f"the path {path!r} is not inside the table")
     hidden = [is_hidden(folder, True) for folder in folders] + [is_hidden(name, False)]
     if is_column_file:

@@ -41,7 +41,7 @@ EXISTING: Final = ("error", "append", "overwrite")
 SUFFIX: Final = ".mosaic"
 
 # By pyarrow's type_name or fsspec's protocol. There a directory is only a part of a name.
-_WITHOUT_DIRECTORIES: Final = OBJECT_STORES | {"gs"}
+WITHOUT_DIRECTORIES: Final = OBJECT_STORES | {"gs"}
 # Errors of rename for a directory that may not be replaced: another user owns it in a sticky
 # directory, it is in the lower layer of a container's filesystem, or it is a mount point.
 _NOT_REPLACEABLE: Final = frozenset({errno.EPERM, errno.EACCES, errno.EXDEV, errno.EBUSY})
@@ -161,7 +161,7 @@ class Staging:
             for directory in _directories(file):
                 with suppress(FileExistsError):
                     os.mkdir(f"{self.root}/{directory}")
-        elif kind_of(self.filesystem) not in _WITHOUT_DIRECTORIES:
+        elif kind_of(self.filesystem) not in WITHOUT_DIRECTORIES:
             storage_of(self.filesystem).create_dir(path.rpartition("/")[0], recursive=True)
         return path
 
@@ -281,7 +281,7 @@ class Staging:
             if self.filesystem is None:
                 for directory in sorted({os.path.dirname(target) for target in targets}):
                     made += make_directories(directory)
-            elif kind_of(self.filesystem) not in _WITHOUT_DIRECTORIES:
+            elif kind_of(self.filesystem) not in WITHOUT_DIRECTORIES:
                 for directory in sorted({target.rpartition("/")[0] for target in targets}):
                     storage.create_dir(directory, recursive=True)
             if self.resumable:
@@ -377,7 +377,7 @@ class Direct(Staging):
         prefix = f"{begun.prefix}-{uuid.uuid4().hex}"
         direct = cls(name, path, place, path, existing, False, made, prefix)
         storage = storage_of(place)
-        if place is not None and kind_of(place) not in _WITHOUT_DIRECTORIES:
+        if place is not None and kind_of(place) not in WITHOUT_DIRECTORIES:
             storage.create_dir(path, recursive=True)
         storage.open_output_stream(direct._mark).close()
         return direct

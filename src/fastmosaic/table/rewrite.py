@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from ..dataset.files import File
 from ..dataset.fileset import FileSet
+from ..dataset.plan import matching_files
 from ..dataset.table_files import DatasetFile
 from ..dataset.version import BaseFile
 from ..file.concat import Mode, concatenate, kept_options
@@ -49,12 +50,14 @@ class Rewriter:
         keys = set(self.files.partitions.names)
         # A file whose rows all match, because of its partition, need not be opened.
         is_known = all(field.name in keys for field in query.needed)
-        planned = {plan.file.found.place: plan for plan in self.files.plan(query)}
-        candidates = [
-            file
-            for file in self.files.files
-            if any(part.found.place in planned for part in (file, *file.parts))
-        ]
+        candidates = matching_files(query, self.files.files, self.files.partitions)
+        if not is_known:
+            planned = {plan.file.found.place for plan in self.files.plan(query)}
+            candidates = [
+                file
+                for file in candidates
+                if any(one.found.place in planned for one in (file, *file.parts))
+            ]
         kept = ~query.expression | query.expression.is_null()
         deleted = 0
 

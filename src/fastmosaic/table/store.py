@@ -23,11 +23,11 @@ from ..file.options import WriteOptions
 from ..file.writer import MosaicWriter
 from ..storage.create import check_creatable, create
 from ..storage.listing import join, look
-from ..storage.location import as_arrow, is_web, locate, os_error
+from ..storage.location import as_arrow, is_web, kind_of, locate, os_error
 from ..storage.replace import make_directories, sync
 from ..storage.retry import insist
-from ..storage.sink import OBJECT_STORES, Sink, open_sink
-from ..storage.staging import SUFFIX, new_prefix
+from ..storage.sink import Sink, open_sink
+from ..storage.staging import SUFFIX, WITHOUT_DIRECTORIES, new_prefix
 from ..threads import REMOTE_THREADS, map_in_order
 
 
@@ -171,7 +171,7 @@ class TableStore:
         if self.filesystem is None:
             for made in make_directories(directory):
                 sync(os.path.dirname(made))
-        elif as_arrow(self.filesystem).type_name not in OBJECT_STORES:
+        elif kind_of(self.filesystem) not in WITHOUT_DIRECTORIES:
             insist(self.name, lambda: as_arrow(self.filesystem).create_dir(directory))
 
     def remove(self, path: str) -> None:

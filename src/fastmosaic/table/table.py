@@ -14,9 +14,9 @@ from ..dataset.arrow import MosaicDataset
 from ..dataset.discovery import discover
 from ..dataset.fileset import FileSet
 from ..dataset.snapshot import Snapshot
-from ..dataset.version import BaseFile
+from ..dataset.version import BaseFile, checked_path
 from ..dataset.write import DEFAULT_MAX_BYTES_PER_FILE, DatasetWriter
-from ..errors import ColumnNotFoundError, ConflictError, SchemaMismatchError
+from ..errors import ColumnNotFoundError, ConflictError, CorruptFileError, SchemaMismatchError
 from ..file.batches import open_batches
 from ..file.concat import Mode
 from ..file.options import WriteOptions, accepts_options, check_names
@@ -518,6 +518,10 @@ def _adopted(
             }
             digests[key] = store.put_schema(metadata.schema, set(), options)
         path = file.found.path.removeprefix(store.path).lstrip("/")
+        try:
+            checked_path(path)
+        except CorruptFileError as error:
+            raise ValueError(f"{file.name}: a file of a table cannot have this name") from error
         entries.append(BaseFile(path, file.parts[0].size, metadata.num_rows, digests[key], 0))
     declared = store.put_schema(files.schema, set()) if keys else None
     version = first_version(
