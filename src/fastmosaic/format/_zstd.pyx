@@ -10,24 +10,34 @@ cdef extern from *:
     #include "zstd_unity.c"
     #include <pthread.h>
 
+    /* glibc 2.34 gave these functions a new version, but they are the same as before. With the old
+       version a wheel that is built there also runs where glibc is older. */
+    #if defined(__GLIBC__) && defined(__x86_64__)
+    #define FM_OLD_VERSION "GLIBC_2.2.5"
+    #elif defined(__GLIBC__) && defined(__aarch64__)
+    #define FM_OLD_VERSION "GLIBC_2.17"
+    #endif
+    #ifdef FM_OLD_VERSION
+    __asm__(".symver pthread_key_create, pthread_key_create@" FM_OLD_VERSION);
+    __asm__(".symver pthread_getspecific, pthread_getspecific@" FM_OLD_VERSION);
+    __asm__(".symver pthread_setspecific, pthread_setspecific@" FM_OLD_VERSION);
+    #endif
+
     /* A context is expensive to create and not thread-safe: each thread keeps its own. */
     static pthread_key_t fm_compressor_key, fm_decompressor_key;
-    static pthread_once_t fm_keys_made = PTHREAD_ONCE_INIT;
     static void fm_free_compressor(void* context) { ZSTD_freeCCtx((ZSTD_CCtx*)context); }
     static void fm_free_decompressor(void* context) { ZSTD_freeDCtx((ZSTD_DCtx*)context); }
-    static void fm_make_keys(void) {
-        pthread_key_create(&fm_compressor_key, fm_free_compressor);
-        pthread_key_create(&fm_decompressor_key, fm_free_decompressor);
+    static int fm_make_keys(void) {
+        return pthread_key_create(&fm_compressor_key, fm_free_compressor) == 0
+            && pthread_key_create(&fm_decompressor_key, fm_free_decompressor) == 0;
     }
     static ZSTD_CCtx* fm_compressor(void) {
-        pthread_once(&fm_keys_made, fm_make_keys);
         ZSTD_CCtx* context = (ZSTD_CCtx*)pthread_getspecific(fm_compressor_key);
         if (context == NULL && (context = ZSTD_createCCtx()) != NULL)
             pthread_setspecific(fm_compressor_key, context);
         return context;
     }
     static ZSTD_DCtx* fm_decompressor(void) {
-        pthread_once(&fm_keys_made, fm_make_keys);
         ZSTD_DCtx* context = (ZSTD_DCtx*)pthread_getspecific(fm_decompressor_key);
         if (context == NULL && (context = ZSTD_createDCtx()) != NULL)
             pthread_setspecific(fm_decompressor_key, context);
@@ -104,6 +114,7 @@ cdef extern from *:
         return ZSTD_isError(left) ? fm_result(left) : (int64_t)output.pos;
     }
     """
+    bint fm_make_keys()
     int64_t fm_compress(int level, bint checksum, int strategy, int window_log, int hash_log,
                         int chain_log, int search_log, int min_match, const uint8_t* data,
                         int64_t size, const int64_t* cuts, int num_cuts, uint8_t* out,
@@ -132,6 +143,8 @@ cdef extern from "Python.h":
 MIN_LEVEL = ZSTD_minCLevel()
 MAX_LEVEL = ZSTD_maxCLevel()
 VERSION = ZSTD_versionString().decode()
+if not fm_make_keys():
+    raise MemoryError("the process has no thread-specific keys left")
 
 
 class ZstdError(ValueError):
