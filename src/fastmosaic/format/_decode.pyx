@@ -180,7 +180,8 @@ cdef void make_array(Column* column) noexcept nogil:
     cdef const void** buffers = (<Owner*>column.owner).buffers + 3 * column.place
     buffers[0] = column.data if page.rows > page.non_null else NULL
     buffers[1] = column.data + column.validity
-    buffers[2] = column.data + column.validity + column.values
+    # Arrow makes no buffer where there are no bytes.
+    buffers[2] = NULL if page.non_null == 0 else column.data + column.validity + column.values
     array.length = page.rows
     array.null_count = page.rows - page.non_null
     array.n_buffers = 2 if page.kind < BINARY else 3

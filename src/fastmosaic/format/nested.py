@@ -29,6 +29,8 @@ from .wire import MAX_VARINT_BYTES
 
 _LENGTHS: Final = pa.int32()
 _MAX_DECIMAL_BYTES: Final = MAX_VARINT_BYTES + 16  # its length, and the number
+_DECIMALS: Final = (Kind.DECIMAL64, Kind.DECIMAL128)
+_SIMPLE: Final = bytes(sorted({*Kind} - {Kind.NESTED, Kind.ARRAY_BLOCK, *_DECIMALS}))
 _NESTED: Final = bytes([Kind.NESTED])
 _INT32: Final = bytes([Kind.INT32])
 
@@ -60,9 +62,17 @@ class BucketColumns:
         self._schema = schema
         self.positions = schema.bucket_columns(bucket)
         kinds = schema.kinds[self.positions.start : self.positions.stop]
-        # Columns that are array data blocks.
-        self.blocks = list(_indices(kinds, Kind.ARRAY_BLOCK))
+        self.blocks: list[int] = []  # columns that are array data blocks
         self._nodes: dict[int, Node] = {}
+        self.num_children = 0
+        self.kinds = kinds
+        self.digits = bytes(len(kinds))  # the precision of each flat column that is a decimal
+        if kinds.translate(None, _SIMPLE):  # most buckets have no other columns
+            self._find_others(schema, kinds)
+
+    def _find_others(self, schema: SchemaBlock, kinds: bytes) -> None:
+        """Find nested columns, array data blocks and decimals."""
+        self.blocks = list(_indices(kinds, Kind.ARRAY_BLOCK))
         children: list[ColumnType] = []
         for index in _indices(kinds, Kind.NESTED):
             column_type = schema.column_type(self.positions[index])
@@ -71,13 +81,11 @@ class BucketColumns:
         self.kinds = kinds.replace(_NESTED, _INT32) + bytes(
             Kind.INT32 if child.children else child.kind for child in children
         )
-        self.digits = bytes(len(self.kinds))  # the precision of each flat column that is a decimal
-        if Kind.DECIMAL64 in self.kinds or Kind.DECIMAL128 in self.kinds:
-            self.digits = self._find_digits(children)
+        self.digits = self._find_digits(children)
 
     def _find_digits(self, children: Sequence[ColumnType]) -> bytes:
         digits = bytearray(len(self.kinds))
-        for kind in (Kind.DECIMAL64, Kind.DECIMAL128):
+        for kind in _DECIMALS:
             for flat in _indices(self.kinds, kind):
                 child = flat - self.num_columns
                 column_type = (

@@ -189,10 +189,8 @@ class SchemaBlock:
 
     def bucket_columns(self, bucket: int) -> range:
         """Return the positions of the columns in `bucket`."""
-        first, after = (
-            -(-edge * self.num_columns // self.num_buckets) for edge in (bucket, bucket + 1)
-        )
-        return range(first, after)
+        columns, buckets = self.num_columns, self.num_buckets
+        return range(-(-bucket * columns // buckets), -(-(bucket + 1) * columns // buckets))
 
     def to_arrow(self) -> pa.Schema:
         """Return the Arrow schema, in user order."""
