@@ -100,6 +100,12 @@ def test_importing_the_package_imports_nothing_optional():
     assert ours & heavy <= imported_by("import pyarrow")
 
 
+def test_the_writer_is_imported_on_use():
+    writer = "fastmosaic.file.writer"
+    assert writer not in imported_by("import fastmosaic")
+    assert writer in imported_by("import fastmosaic; fastmosaic.MosaicWriter")
+
+
 def test_reading_one_file_imports_no_datasets(tmp_path):
     path = tmp_path / "x.mosaic"
     fm.write_table(pa.table({"a": [1], "b": ["x"]}), path)

@@ -11,12 +11,12 @@ import pyarrow as pa
 from .file.batches import open_batches
 from .file.options import WriteOptions, accepts_options, check_names
 from .file.reader import MosaicFile, Readable
-from .file.writer import MosaicWriter, Writable
 from .format.metadata import FileMetaData
 from .memory import MemoryLimit
 
 if TYPE_CHECKING:
     from .dataset.fileset import Partitioning
+    from .file.writer import Writable
 
 
 def read_table(
@@ -155,6 +155,8 @@ def write_table(
     >>> sink.getvalue().size
     78
     """
+    from .file.writer import MosaicWriter  # programs that only read do not need it
+
     check_names(options, write_table)
     first, items = open_batches(table, schema)
     target = first if schema is None else schema
