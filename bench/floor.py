@@ -26,8 +26,10 @@ Span = tuple[int, int]  # the first byte, and the one after the last
 
 def columns_floor(
     path: str, columns: Sequence[str], where: tuple[str, int] | None = None
-) -> Callable[[], None]:
+) -> Callable[[], list[bytes]]:
     """The work for some columns: end of the file, schema, and of each column directory and slot.
+
+    It returns the decompressed blocks.
 
     A column of a monolithic bucket takes the whole bucket. With `where`, a column and a value,
     that column is read as well, and only in row groups whose statistics allow the value.
@@ -92,13 +94,12 @@ class _Blocks:
                 self.spans.append((first, last))
                 self.frames.append((first + _varint_size(self._read((first, first + 5))), last))
 
-    def one_by_one(self) -> Callable[[], None]:
+    def one_by_one(self) -> Callable[[], list[bytes]]:
         decompress = zstandard.ZstdDecompressor().decompress
         places = self._places()
 
-        def work() -> None:
-            for frame in self._load(places):
-                decompress(frame)
+        def work() -> list[bytes]:
+            return [decompress(frame) for frame in self._load(places)]
 
         return work
 
