@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import fastmosaic as fm
-from fastmosaic.file import fetch, opening
+from fastmosaic.file import fetch, opening, scan
 from fastmosaic.format import _decode, bucket
 
 NUM_COLUMNS = 1000
@@ -226,3 +226,22 @@ def test_a_wide_bucket_is_read_once_and_shared(monkeypatch):
     assert fm.read_table(Recorder()).equals(table)
     assert len(reads) == 2  # the tail, and the rest
     assert sum(length for _, length in reads) == len(data)
+
+
+def test_threads_are_used_by_what_is_decompressed(monkeypatch):
+    threaded = []
+
+    def noting(work, items, use_threads):
+        threaded.append(use_threads)
+        return map(work, items)
+
+    monkeypatch.setattr(scan, "map_in_order", noting)
+    for num_rows, expected in ((100_000, True), (1_000, False)):
+        counter = pa.array(range(num_rows), pa.int64())
+        sink = io.BytesIO()
+        fm.write_table(pa.table({f"c{i}": counter for i in range(4)}), sink)
+        buckets = fm.read_metadata(sink).row_group(0).buckets
+        assert {bucket.layout for bucket in buckets} == {"monolithic"}
+        assert sum(bucket.compressed_size for bucket in buckets) < scan.MIN_THREADED_BYTES
+        fm.read_table(sink)
+        assert threaded.pop() is expected

@@ -132,10 +132,18 @@ class BucketTask:
 
     @property
     def size(self) -> int:
-        """The number of bytes to decompress, roughly."""
+        """The number of compressed bytes of the columns, roughly."""
         if self.slots is not None:
             return sum(slot.size for slot in self.slots.values())
         return self.bucket.compressed_size * len(self.part) // self.part.columns.num_columns
+
+    @property
+    def work(self) -> int:
+        """The number of bytes that decompressing goes through, if the index tells, or else `size`.
+
+        A monolithic bucket is decompressed as a whole.
+        """
+        return self.bucket.uncompressed_size or self.size
 
     @property
     def place(self) -> Place:

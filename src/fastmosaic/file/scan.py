@@ -24,7 +24,7 @@ from ..storage.source import EMPTY, Source
 from ..threads import map_in_order
 from .fetch import BucketTask, Fetcher, RowSpan
 
-# With fewer compressed bytes, threads would wait for each other longer than they decode.
+# With fewer bytes to decompress, threads would wait for each other longer than they decode.
 MIN_THREADED_BYTES: Final = 2 << 20
 # Results of up to this size, and of up to so many times the bytes in the file, are decoded at once.
 # What expands further is measured first, and decoded if all of it fits in the memory: a few bytes
@@ -320,7 +320,7 @@ class _Decoding:
         threaded = (
             use_threads
             and len(tasks) > 1
-            and sum(task.size for task in tasks) >= MIN_THREADED_BYTES
+            and sum(task.work for task in tasks) >= MIN_THREADED_BYTES
         )
         for _ in map_in_order(self._first, self._fetcher.fetched(tasks, use_threads), threaded):
             pass
