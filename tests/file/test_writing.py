@@ -149,6 +149,22 @@ def test_small_slices_do_not_keep_all_the_batches_they_come_from():
         assert pa.total_allocated_bytes() - before < 50 * 800_000
 
 
+def test_small_batches_are_released_as_they_are_written():
+    def batch(start):
+        return pa.record_batch({"id": pa.array(range(start, start + 1000), pa.int64())})
+
+    sink = io.BytesIO()
+    with fm.MosaicWriter(sink, batch(0).schema) as writer:
+        before = pa.total_allocated_bytes()
+        held = []
+        for start in range(0, 5000, 1000):
+            writer.write(batch(start))
+            held.append(pa.total_allocated_bytes() - before)
+    assert held[0] > 0  # there may be no other one
+    assert held[1:] == [0, 0, 0, 0]
+    assert fm.read_table(sink)["id"].to_pylist() == list(range(5000))
+
+
 # Options -----------------------------------------------------------------------------------
 
 

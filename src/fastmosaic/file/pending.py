@@ -70,9 +70,10 @@ class PendingRows:
         )
 
     def settle(self) -> None:
-        """Release the last batch if it takes much memory, because the caller will."""
+        """Release the last batch, unless it may be the only one and takes little memory."""
+        is_first = self._collected is None and not self._is_part
         is_wasteful = self.memory - self.num_bytes > self._max_waste
-        if self._is_temporary and (self._is_part or is_wasteful):
+        if self._is_temporary and (is_wasteful or not is_first):
             self._collect()
 
     def _collect(self) -> None:

@@ -220,7 +220,8 @@ class MosaicWriter:
             length = batch.num_rows - start
             if self._max_rows is not None:
                 length = min(length, self._max_rows - self._pending.num_rows)
-            yield batch.slice(start, length)
+            # A slice of all rows would be objects for each column.
+            yield batch if length == batch.num_rows else batch.slice(start, length)
             start += length
 
     def _buffer(self, batch: pa.RecordBatch, is_part: bool) -> None:
