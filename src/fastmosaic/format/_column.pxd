@@ -186,45 +186,61 @@ cdef inline uint32_t* find_entries(const Page* page) noexcept nogil:
     return starts
 
 
+cdef inline int lookup_decoded(const Page* page, uint8_t* out) noexcept nogil:
+    """Decode the values of a DICT page by a table of its decoded entries."""
+    cdef int width = arrow_width(page.kind), count = 0, i
+    cdef uint32_t[BLOCK] indices
+    cdef int64_t done = 0
+    cdef Reader reader = meta_of(page)
+    cdef uint8_t* table = <uint8_t*>malloc(width * page.entries + 16)
+    cdef int fault = NO_MEMORY
+    if table != NULL:
+        fault = decode_fixed(page, &reader, page.entries, table)
+    while not fault and done < page.non_null:
+        fault = next_indices(page, done, indices, &count)
+        if fault:
+            break
+        if width == 8:
+            for i in range(count):
+                memcpy(out + 8 * i, table + 8 * <int64_t>indices[i], 8)
+        else:
+            for i in range(count):
+                memcpy(out + 16 * i, table + 16 * <int64_t>indices[i], 16)
+        out += width * count
+        done += count
+    free(table)
+    return fault
+
+
 cdef inline int lookup_decimals(const Page* page, uint8_t* out) noexcept nogil:
     """Decode the values of a DICT page of decimals, whose entries have lengths of their own."""
     cdef uint32_t[BLOCK] indices
     cdef int64_t done = 0
-    cdef int count = 0, i, fault
+    cdef int count = 0, i
     cdef Reader reader = meta_of(page)
-    cdef uint32_t* starts = NULL
-    cdef uint8_t* table = NULL
-    if is_large(page):
-        fault = check_fixed(page, reader, page.entries)
-        starts = find_entries(page)
-    else:
-        table = <uint8_t*>malloc(16 * page.entries + 16)
-        fault = decode_fixed(page, &reader, page.entries, table) if table != NULL else FINE
-    if starts == NULL and table == NULL:
+    cdef int fault = check_fixed(page, reader, page.entries)
+    cdef uint32_t* starts = find_entries(page)
+    if starts == NULL:
         return NO_MEMORY
     while not fault and done < page.non_null:
         fault = next_indices(page, done, indices, &count)
         if fault:
             break
-        if table != NULL:
-            for i in range(count):
-                memcpy(out + 16 * i, table + 16 * <int64_t>indices[i], 16)
-        else:
-            for i in range(count):
-                reader = meta_of(page)
-                reader.at += starts[indices[i]]
-                decode_decimals(&reader, 1, out + 16 * i)
+        for i in range(count):
+            reader = meta_of(page)
+            reader.at += starts[indices[i]]
+            decode_decimals(&reader, 1, out + 16 * i)
         out += 16 * count
         done += count
     free(starts)
-    free(table)
     return fault
 
 
 cdef inline int lookup_fixed(const Page* page, uint8_t* out) noexcept nogil:
-    """Decode the values of a DICT page, from the entries as they are stored.
+    """Decode the values of a DICT page.
 
-    A table of decoded entries would take longer to make than it saves.
+    Most kinds are decoded from the entries as they are stored: a table of decoded entries would
+    take longer to make than it saves. Kinds whose entries are checked have one, if it is not large.
     """
     cdef int width = arrow_width(page.kind), count = 0, i, fault = FINE
     cdef const uint8_t* meta = page.meta
@@ -232,6 +248,8 @@ cdef inline int lookup_fixed(const Page* page, uint8_t* out) noexcept nogil:
     cdef uint8_t[12 * BLOCK] stored
     cdef int64_t done = 0
     cdef Reader reader
+    if width >= 8 and page.kind != INT64 and not is_large(page):
+        return lookup_decoded(page, out)
     if page.kind == DECIMAL128:
         return lookup_decimals(page, out)
     if page.kind == TIME or page.kind == TIMESTAMP_NS or page.kind == DECIMAL64:
