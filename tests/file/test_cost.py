@@ -228,20 +228,44 @@ def test_a_wide_bucket_is_read_once_and_shared(monkeypatch):
     assert sum(length for _, length in reads) == len(data)
 
 
+class Handed:
+    """Notes what is handed to threads, and does it without them."""
+
+    def __init__(self, monkeypatch):
+        self.threaded = False
+        self.count = 0
+        monkeypatch.setattr(scan, "map_in_order", self)
+
+    def __call__(self, work, items, use_threads):
+        self.threaded = use_threads
+        self.count = 0
+        for item in items:
+            self.count += 1
+            yield work(item)
+
+
+def counters(num_columns, num_rows):
+    """A file whose buckets are monolithic and smaller than a thread is worth."""
+    counter = pa.array(range(num_rows), pa.int64())
+    sink = io.BytesIO()
+    fm.write_table(pa.table({f"c{i}": counter for i in range(num_columns)}), sink)
+    buckets = fm.read_metadata(sink).row_group(0).buckets
+    assert {bucket.layout for bucket in buckets} == {"monolithic"}
+    assert sum(bucket.compressed_size for bucket in buckets) < scan.MIN_THREADED_BYTES
+    return sink
+
+
 def test_threads_are_used_by_what_is_decompressed(monkeypatch):
-    threaded = []
+    handed = Handed(monkeypatch)
+    fm.read_table(counters(4, 1_000))
+    assert not handed.threaded
+    fm.read_table(counters(4, 100_000))
+    assert handed.threaded
 
-    def noting(work, items, use_threads):
-        threaded.append(use_threads)
-        return map(work, items)
 
-    monkeypatch.setattr(scan, "map_in_order", noting)
-    for num_rows, expected in ((100_000, True), (1_000, False)):
-        counter = pa.array(range(num_rows), pa.int64())
-        sink = io.BytesIO()
-        fm.write_table(pa.table({f"c{i}": counter for i in range(4)}), sink)
-        buckets = fm.read_metadata(sink).row_group(0).buckets
-        assert {bucket.layout for bucket in buckets} == {"monolithic"}
-        assert sum(bucket.compressed_size for bucket in buckets) < scan.MIN_THREADED_BYTES
-        fm.read_table(sink)
-        assert threaded.pop() is expected
+def test_threads_get_small_buckets_in_groups(monkeypatch):
+    handed = Handed(monkeypatch)
+    monkeypatch.setattr(scan, "num_threads", lambda: 2)
+    assert fm.read_table(counters(100, 5_000)).num_columns == 100
+    assert handed.threaded
+    assert handed.count <= 2 * scan.GROUPS_PER_THREAD

@@ -21,11 +21,15 @@ from ..format.metadata import FileMetaData
 from ..memory import Memory
 from ..query.rows import Rows, rows_without_columns
 from ..storage.source import EMPTY, Source
-from ..threads import map_in_order
+from ..threads import map_in_order, num_threads
 from .fetch import BucketTask, Fetcher, RowSpan
 
 # With fewer bytes to decompress, threads would wait for each other longer than they decode.
 MIN_THREADED_BYTES: Final = 2 << 20
+# Tasks are handed to threads in groups, because that takes time. With this many groups for each
+# thread, threads that are done early wait little for the others. Larger groups would hold memory.
+GROUPS_PER_THREAD: Final = 8
+MAX_GROUP_BYTES: Final = 1 << 20
 # Results of up to this size, and of up to so many times the bytes in the file, are decoded at once.
 # What expands further is measured first, and decoded if all of it fits in the memory: a few bytes
 # can stand for any number of equal rows.
@@ -317,18 +321,23 @@ class _Decoding:
         self.too_large: set[int] = set()  # row groups that exceed Arrow's offsets
 
     def run(self, tasks: Sequence[BucketTask], use_threads: bool) -> None:
-        threaded = (
-            use_threads
-            and len(tasks) > 1
-            and sum(task.work for task in tasks) >= MIN_THREADED_BYTES
-        )
-        for _ in map_in_order(self._first, self._fetcher.fetched(tasks, use_threads), threaded):
+        work = sum(task.work for task in tasks)
+        threaded = use_threads and len(tasks) > 1 and work >= MIN_THREADED_BYTES
+        size = 0
+        if threaded:
+            size = min(MAX_GROUP_BYTES, work // (GROUPS_PER_THREAD * num_threads()))
+        groups = _grouped(self._fetcher.fetched(tasks, use_threads), size)
+        for _ in map_in_order(self._first_of_group, groups, threaded):
             pass
         if self._later:
             for _ in map_in_order(self._second, self._later, use_threads):
                 pass
         for group in self.too_large:
             self._memories[group].give_back()
+
+    def _first_of_group(self, tasks: Sequence[BucketTask]) -> None:
+        for task in tasks:
+            self._first(task)
 
     def _first(self, task: BucketTask) -> None:
         """Decode a task, or only measure it if it expands much."""
@@ -366,6 +375,20 @@ class _Decoding:
             decoder.decode(task.span.count, self.batches[group], task.part.places, free)
         except OverflowError:
             self.too_large.add(group)
+
+
+def _grouped(tasks: Iterable[BucketTask], size: int) -> Iterator[list[BucketTask]]:
+    """Yield groups of tasks that end when they have `size` bytes of work."""
+    group: list[BucketTask] = []
+    work = 0
+    for task in tasks:
+        group.append(task)
+        work += task.work
+        if work >= size:
+            yield group
+            group, work = [], 0
+    if group:
+        yield group
 
 
 def _pay(memory: Memory, decoder: ColumnDecoder, count: int) -> None:
