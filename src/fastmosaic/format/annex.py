@@ -28,7 +28,6 @@ Sections of unknown kinds are skipped.
 
 from __future__ import annotations
 
-import hashlib
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -118,6 +117,8 @@ class Base:
     @classmethod
     def of(cls, num_rows: int, size: int, end: bytes | memoryview) -> Base:
         """Return the identity of a file of `size` bytes whose last bytes are `end`."""
+        import hashlib  # on use, because it loads OpenSSL
+
         digest = hashlib.blake2b(end, digest_size=16, usedforsecurity=False)
         return cls(num_rows, size, digest.digest())
 
