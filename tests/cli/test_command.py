@@ -47,7 +47,8 @@ TAKING_FILES = sorted(OWN.keys() - {"clean", "completion"})
 def test_every_command_is_there():
     assert OWN.keys() == {
         *("schema", "meta", "footer", "buckets", "pages", "dictionary", "column-size"),
-        *("head", "cat", "count", "convert", "verify", "stats", "diff", "completion", "clean"),
+        *("head", "cat", "count", "convert", "concat", "verify", "stats", "diff"),
+        *("completion", "clean"),
     }
 
 
@@ -302,6 +303,8 @@ def words_for(name, path, tmp_path, small):
     match name:
         case "convert":
             return [name, path, str(tmp_path / "out.parquet")]
+        case "concat":
+            return [name, path, str(tmp_path / "out.mosaic")]
         case "diff":
             return [name, path, str(small)]
         case "dictionary":

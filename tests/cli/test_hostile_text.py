@@ -110,6 +110,7 @@ RUNS = {
     "column-size": [(), ("--json",)],
     "verify": [(), ("--json",), ("--verbose",)],
     "convert": [("--to", "csv"), ("--to", "json")],
+    "concat": [("--overwrite",), ("--overwrite", "--json"), ("--mode", "copy")],
     "clean": [(), ("--json",), ("--dry-run",)],
 }
 
@@ -121,7 +122,9 @@ def test_every_command_is_tried():
 
 def words_of(name, options, one, other, folder):
     """The arguments of runs of a command: with good files, with bad ones, with none."""
-    more = {"diff": [other], "convert": ["-"], "dictionary": [f"name{TEXT}"]}.get(name, [])
+    merged = folder.parent / f"merged{LINE}.mosaic"
+    rest = {"diff": [other], "convert": ["-"], "concat": [merged], "dictionary": [f"name{TEXT}"]}
+    more = rest.get(name, [])
     yield [name, one, *more, *options]
     if name == "dictionary":
         return
@@ -129,7 +132,9 @@ def words_of(name, options, one, other, folder):
     yield [name, folder / f"text{LINE}.txt", *more, *options]
     yield [name, folder / f"c{LINE}.csv", *more, *options]
     yield [name, f"missing{TEXT}", *more, *options]
-    if name not in ("diff", "convert"):
+    if name == "concat":
+        yield [name, one, other, merged, *options]
+    elif name not in ("diff", "convert"):
         yield [name, one, other, *options]
 
 
