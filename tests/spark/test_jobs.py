@@ -597,6 +597,19 @@ def test_compact(spark, tmp_path):
     assert visible(tmp_path / "data") == files
 
 
+def test_compact_copies_row_groups_that_are_large_enough(spark, tmp_path):
+    expected = small_files(tmp_path / "data")
+    report = compact(spark, tmp_path / "data", target_bytes=150_000, row_group_bytes=1000)
+    assert report.row_groups_copied == 24 * 5
+    assert rows_of(tmp_path / "data").equals(expected)
+    for file in visible(tmp_path / "data"):
+        assert fm.verify(tmp_path / "data" / file).ok
+        metadata = fm.read_metadata(tmp_path / "data" / file)
+        if not file.endswith("large.mosaic"):
+            assert metadata.row_group(0).num_rows == 50
+            assert list(metadata.row_group(0).statistics) == ["id"]
+
+
 def test_compact_keeps_permissions_and_links(spark, tmp_path):
     expected = small_files(tmp_path / "data")
     base, part = tmp_path / "data", tmp_path / "data" / "key=1"

@@ -160,8 +160,7 @@ class Columns:
         if any(file.metadata.dictionaries is not None for file in files):
             self._dictionaries = ManyDictionaries(files)
         self.schema = self._united(files) if schema is None else schema
-        # Types on which all files agree have the values of all files.
-        self.check_narrow = NarrowCheck(pa.schema([]) if schema is None else schema)
+        self._is_given = schema is not None
         self.plain = plain_schema(self.schema)
         self._restores = restores_types(self.schema)
 
@@ -180,6 +179,12 @@ class Columns:
         if self._dictionaries is not None:
             collector.add_all(self._dictionaries)
         return collector
+
+    def check_of(self, metadata: FileMetaData) -> NarrowCheck:
+        """Return what checks that values of a file fit the types of the new file."""
+        # Types on which files agree have the values of all of them.
+        is_needed = self._is_given and not self.are_of(metadata)
+        return NarrowCheck(self.schema if is_needed else pa.schema([]))
 
     def check_same(self) -> None:
         """Raise SchemaMismatchError if files have other columns than the first one."""
@@ -414,12 +419,13 @@ class _Work:
     def _rewrite(self, source: Source, step: _Step) -> None:
         metadata = step.file.metadata
         fit = self._fits.of_file(metadata.columns)
+        check = self._columns.check_of(metadata)
         scanner = Scanner(source, metadata)
         request = ScanRequest(fit.projection)
         for group in step.groups:
             for batch in scanner.batches(request, [group], 1):
                 for part in fit(batch, (), step.file.name):
-                    self._columns.check_narrow(part)
+                    check(part)
                     self._writer.write_batch(part)
             self._advance(step.file, [group])
 

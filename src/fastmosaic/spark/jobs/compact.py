@@ -5,23 +5,26 @@ from __future__ import annotations
 import os
 import shutil
 import time
+import uuid
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
 from ...convert.write import check_options
+from ...dataset.concat import open_sources
 from ...dataset.fileset import FileSet
 from ...dataset.snapshot import list_versions
 from ...dataset.table_files import DatasetFile
-from ...errors import UnsupportedError
-from ...format.paths import at_path
+from ...errors import MosaicError, UnsupportedError
+from ...file.concat import concatenate, kept_options
+from ...schemas.fit import plain_schema
 from ...storage.replace import keep_status
 from ...storage.staging import Staging
 from .convert import DEFAULT_TARGET_BYTES
-from .records import identity, list_files
+from .records import Result, identity, list_files
 from .report import CompactReport
-from .rewrite import Rewrite, SourcePart, clear_stale, finished, pack, records_of
+from .rewrite import Rewrite, RewriteItem, SourcePart, clear_stale, finished, pack, records_of
 from .run import BadFile, parallelism, run
 
 if TYPE_CHECKING:
@@ -31,8 +34,6 @@ if TYPE_CHECKING:
 _SMALL_FILE: Final = 0.5
 # Row groups are small if their average size is below this.
 _SMALL_GROUP_BYTES: Final = 4 << 20
-# The format has no statistics of larger decimals.
-_MAX_STATISTICS_DIGITS: Final = 18
 
 
 def compact(
@@ -45,7 +46,8 @@ def compact(
 ) -> CompactReport:
     """Join small Mosaic files in a local directory into larger ones.
 
-    Files stay in their subdirectories. Files with at least half of `target_bytes` are not changed,
+    Row groups are copied without decoding them where that is possible, as `fastmosaic.concat` does it.
+    Small ones are joined. Files stay in their subdirectories. Files with at least half of `target_bytes` are not changed,
     unless their row groups are small. When all new files are complete, they replace the old ones
     in a single step. Files that were added meanwhile are kept. To resume a run that was killed,
     repeat the call.
@@ -110,9 +112,7 @@ def compact(
     schema = pa.schema([field for field in whole if field.name not in keys], whole.metadata)
     rewritten = [file for file in files.files if file.found.path in old]
     options = {
-        "num_buckets": max(file.metadata.num_buckets for file in rewritten),
-        "compression": rewritten[0].metadata.compression,
-        "write_statistics": _with_statistics(files),
+        **kept_options([part for file in rewritten for part in file.parts], plain_schema(schema)),
         "use_threads": len(items) < parallelism(spark),
         **options,
     }
@@ -128,7 +128,7 @@ def compact(
     records = records_of(staging)
     if not resume:
         records.clear()
-    rewrite = Rewrite(
+    rewrite = _Compaction(
         staging, schema, "mosaic", target_bytes, (), drops=False, skips=False, options=options
     )
     results = finished(staging, records, items)
@@ -160,7 +160,33 @@ def compact(
         bytes_out=sum(size for _, _, size in written),
         seconds=time.monotonic() - started,
         resumed=resumed,
+        row_groups_copied=sum(result.get("copied", 0) for result in results.values()),
     )
+
+
+class _Compaction(Rewrite):
+    """Rewrites files, and copies row groups where that is possible."""
+
+    def run(self, item: RewriteItem) -> Result:
+        """Merge the files of an item. Runs in a task."""
+        if not self.fits_one_file(item):
+            return super().run(item)
+        file = self.new_file(item, 0, uuid.uuid4().hex)
+        try:
+            report = concatenate(
+                open_sources([part.found for part in item.parts]),
+                self.staging.open(file),
+                schema=self.schema,
+                **self.options,
+            )
+        except MosaicError as error:
+            raise BadFile(error.file or file, error) from error
+        return {
+            "files": [(file, report.num_rows, report.num_bytes)],
+            "copied": report.num_copied,
+            "failures": [],
+            "excluded": [],
+        }
 
 
 def _small(files: Sequence[DatasetFile], target_bytes: int) -> list[DatasetFile]:
@@ -177,25 +203,6 @@ def _small(files: Sequence[DatasetFile], target_bytes: int) -> list[DatasetFile]
         small = []  # there is nothing to join it with
     chosen = {file.found.path for file in [*crumbled, *small]}
     return [file for file in files if file.found.path in chosen]
-
-
-def _with_statistics(files: FileSet) -> list[str]:
-    """Return the stored columns that have statistics in at least one file, and still can."""
-    names: set[str] = set()
-    for file in files.files:
-        metadata = file.metadata
-        if metadata.num_row_groups:
-            names.update(metadata.schema_block.names(metadata.columns_with_statistics(0)))
-    return sorted(name for name in names if not _is_large_decimal(name, files))
-
-
-def _is_large_decimal(name: str, files: FileSet) -> bool:
-    """Return whether a column is a decimal without statistics, as a union of two types may be."""
-    path = files.columns.path(name)
-    if path is None:  # it tells where a struct is null
-        return False
-    type = at_path(files.columns.field(path[0]), path).type
-    return bool(pa.types.is_decimal(type) and type.precision > _MAX_STATISTICS_DIGITS)
 
 
 def _check_rows(rewritten: Iterable[DatasetFile], written: int) -> None:

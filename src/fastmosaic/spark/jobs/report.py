@@ -77,6 +77,7 @@ class CompactReport(_JobReport):
     bytes_out: int
     seconds: float
     resumed: int  # work items that an earlier run had finished
+    row_groups_copied: int = 0  # without decoding them
 
     def __str__(self) -> str:
         return (

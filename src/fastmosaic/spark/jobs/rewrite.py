@@ -92,6 +92,16 @@ class Rewrite:
                     "excluded": sorted(excluded),
                 }
 
+    def fits_one_file(self, item: RewriteItem) -> bool:
+        """Return whether the rows of an item go to one file, which may exceed its target size."""
+        return sum(map(_estimate, item.parts)) <= self.target_bytes * _TOLERANCE
+
+    def new_file(self, item: RewriteItem, number: int, attempt: str) -> str:
+        """Return the path of a new file below the directory; each `attempt` has its own files."""
+        suffix = formats.SUFFIXES[self.target_format][0]
+        name = f"{self.staging.prefix}-{item.number:05d}-{number:03d}-{attempt}{suffix}"
+        return f"{item.directory}/{name}" if item.directory else name
+
     def _batches(self, part: SourcePart) -> Iterator[pa.RecordBatch]:
         fits = Fits(self.schema, drop=self.drops)
         # Text is read with plain types, which its parsers know.
@@ -108,7 +118,7 @@ class _TargetFiles:
         self._item = item
         self._attempt = uuid.uuid4().hex
         self._limit = rewrite.target_bytes
-        if sum(map(_estimate, item.parts)) <= rewrite.target_bytes * _TOLERANCE:
+        if rewrite.fits_one_file(item):
             self._limit = int(rewrite.target_bytes * _TOLERANCE)
         self._target: Target | None = None
         self._file = ""
@@ -158,10 +168,7 @@ class _TargetFiles:
 
     def _open(self) -> None:
         rewrite = self._rewrite
-        suffix = formats.SUFFIXES[rewrite.target_format][0]
-        numbers = f"{self._item.number:05d}-{len(self.files):03d}"
-        name = f"{rewrite.staging.prefix}-{numbers}-{self._attempt}{suffix}"
-        self._file = f"{self._item.directory}/{name}" if self._item.directory else name
+        self._file = rewrite.new_file(self._item, len(self.files), self._attempt)
         self._target = open_target(
             rewrite.target_format,
             rewrite.staging.open(self._file),
