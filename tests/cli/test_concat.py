@@ -2,9 +2,10 @@
 
 import json
 
+import numpy as np
 import pyarrow as pa
 import pytest
-from terminal import on_terminal, plain
+from terminal import on_terminal, peak_memory, plain
 
 import fastmosaic as fm
 from fastmosaic.cli import main
@@ -108,3 +109,15 @@ def test_progress_on_a_terminal(parts, tmp_path):
     sizes = [fm.read_metadata(path).bytes_of(0) for path in parts.iterdir()]
     assert f"{sum(sizes) / 1000:.1f}/{sum(sizes) / 1000:.1f} kB" in plain(shown)
     assert fm.read_table(target).equals(TABLE)
+
+
+def test_copying_needs_little_memory(tmp_path):
+    """A bucket of 128 MB is not held in memory."""
+    numbers = pa.table({"n": np.random.default_rng(1).integers(0, 1 << 62, 16 << 20)})
+    peaks = []
+    for name, table in (("small", numbers.slice(0, 1000)), ("large", numbers)):
+        path = tmp_path / f"{name}.mosaic"
+        fm.write_table(table, path, compression="none", row_group_bytes=1 << 30)
+        peaks.append(peak_memory("concat", path, tmp_path / "copy.mosaic", "--overwrite"))
+    assert fm.read_metadata(tmp_path / "copy.mosaic").bytes_of(0) > 128 << 20
+    assert peaks[1] - peaks[0] < 16 << 20

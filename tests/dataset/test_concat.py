@@ -96,6 +96,13 @@ def test_partitions_are_not_lost(tmp_path):
     assert fm.read_table(target).to_pydict() == {"n": [1, 2]}
 
 
+def test_a_table_is_not_torn_apart(tmp_path):
+    table = fm.MosaicTable.create(tmp_path / "table", TABLE)
+    table.add_columns(lambda batch: {"more": batch["id"]}, inputs=["id"])
+    with pytest.raises(ValueError, match="table is a table; merge its files with"):
+        fm.concat(tmp_path / "table", tmp_path / "all.mosaic")
+
+
 def test_more_files_than_may_be_open(folder, tmp_path):
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     count = len(os.listdir("/proc/self/fd"))

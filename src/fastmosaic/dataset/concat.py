@@ -8,7 +8,7 @@ from typing import Unpack
 
 import pyarrow as pa
 
-from ..file.concat import ConcatReport, Mode, Progress, concatenate
+from ..file.concat import ConcatProgress, ConcatReport, Mode, concatenate
 from ..file.opening import SchemaCache
 from ..file.options import WriteOptions, accepts_options, check_names
 from ..file.writer import Writable
@@ -24,7 +24,7 @@ def concat(
     *,
     schema: pa.Schema | None = None,
     mode: Mode = "auto",
-    progress: Progress | None = None,
+    progress: ConcatProgress | None = None,
     follow_links: bool = False,
     filesystem: object = None,
     **options: Unpack[WriteOptions],
@@ -94,12 +94,23 @@ def concat(
 
 def open_sources(found: Sequence[Found]) -> list[File]:
     """Read the metadata of files that are to be merged."""
+    _check_no_table(found)
     _check_partitions(found)
     schemas = SchemaCache()
     files = [File(one, (), schemas) for one in found]
     for _ in read_all_metadata(files):
         pass
     return files
+
+
+def _check_no_table(files: Sequence[Found]) -> None:
+    """Raise ValueError if files belong to a table, whose columns may be in other files."""
+    for file in files:
+        if file.entry is not None:
+            raise ValueError(
+                f"{file.entry.snapshot.name} is a table; merge its files with "
+                "fastmosaic.MosaicTable(path).compact(), or convert it to one file"
+            )
 
 
 def _check_partitions(files: Sequence[Found]) -> None:

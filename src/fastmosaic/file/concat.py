@@ -38,7 +38,7 @@ from .scan import Scanner, ScanRequest
 from .writer import MosaicWriter, Writable
 
 Mode: TypeAlias = Literal["auto", "copy", "rewrite"]
-Progress: TypeAlias = Callable[[int, int], object]
+ConcatProgress: TypeAlias = Callable[[int, int], object]
 
 # Row groups are copied if they have this share of the size of a new one.
 _LARGE_SHARE: Final = 1 / 4
@@ -97,7 +97,7 @@ def concatenate(
     *,
     schema: pa.Schema | None = None,
     mode: Mode = "auto",
-    progress: Progress | None = None,
+    progress: ConcatProgress | None = None,
     filesystem: object = None,
     **options: Unpack[WriteOptions],
 ) -> ConcatReport:
@@ -118,7 +118,7 @@ def concatenate(
         raise ValueError(f"mode must be {', '.join(map(repr, get_args(Mode)))}, not {mode!r}")
     if not files:
         raise ValueError("there are no files to concatenate")
-    columns = Columns(files, schema)
+    columns = MergedColumns(files, schema)
     if mode == "copy":
         columns.check_same()
     given = kept_options(files, columns.plain) | options
@@ -148,7 +148,7 @@ def data_bytes(files: Sequence[ConcatSource]) -> int:
     )
 
 
-class Columns:
+class MergedColumns:
     """The columns of the new file: of a given schema, or the union of the files."""
 
     def __init__(self, files: Sequence[ConcatSource], schema: pa.Schema | None) -> None:
@@ -290,7 +290,7 @@ class _Plan:
     def __init__(
         self,
         files: Sequence[ConcatSource],
-        columns: Columns,
+        columns: MergedColumns,
         writer: MosaicWriter,
         mode: Mode,
         options: WriteOptions,
@@ -389,9 +389,9 @@ class _Work:
     def __init__(
         self,
         files: Sequence[ConcatSource],
-        columns: Columns,
+        columns: MergedColumns,
         writer: MosaicWriter,
-        progress: Progress | None,
+        progress: ConcatProgress | None,
     ) -> None:
         self._columns = columns
         self._writer = writer
