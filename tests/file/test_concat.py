@@ -7,6 +7,7 @@ from itertools import accumulate
 import mosaic
 import pyarrow as pa
 import pytest
+import reference
 from files import their_reader, written
 from hypothesis import given, strategies as st
 from strategies import assert_same, tables, write_options
@@ -101,6 +102,30 @@ def test_files_of_the_other_implementation(mode):
     assert fm.read_table(data).equals(pa.concat_tables([table] * 3))
     assert counts(report) == ((3, 0) if mode == "copy" else (0, 3))
     assert fm.verify(data).ok
+
+
+def shuffled(data):
+    """A file whose buckets are in another order, with gaps; it has no annex."""
+    metadata = fm.read_metadata(data)
+    (group,) = (metadata.row_group(i) for i in range(metadata.num_row_groups))
+    out, entries = b"gap", []
+    for one in (group.buckets[2], group.buckets[0], group.buckets[1]):
+        size = one.compressed_size
+        entries.append(reference.Bucket(one.index, len(out), size, one.uncompressed_size or 0))
+        out += data[one.offset : one.offset + size] + (b"" if one.index else b"another gap")
+    footer = list(reference.FOOTER.unpack(data[-reference.FOOTER.size :]))
+    block = data[footer[1] : footer[0]]
+    index = reference.encode_row_group(reference.RowGroup(group.num_rows, entries, []))
+    footer[:2] = len(out) + len(block), len(out)
+    return out + block + index + reference.FOOTER.pack(*footer)
+
+
+def test_buckets_in_any_order_and_with_gaps():
+    file = shuffled(written(TABLE, num_buckets=3, annex=False))
+    data, _ = merged(file, written(TABLE, num_buckets=3), file, mode="copy")
+    assert fm.read_table(data).equals(pa.concat_tables([TABLE] * 3))
+    assert fm.verify(data).ok
+    assert buckets(data)[0] == buckets(file)[0]
 
 
 def test_statistics_are_kept():

@@ -440,6 +440,10 @@ def test_blocks_are_those_of_the_oracle(arrow, data):
 @given(st.binary(max_size=300))
 def test_checksum_is_that_of_the_oracle(data):
     assert crc32c(data) == crc32c(data, portable=True) == oracle.crc32c(data)
+    for cut in {0, 1, len(data) // 2, len(data)}:
+        before = crc32c(data[:cut])
+        for portable in (False, True):
+            assert crc32c(data[cut:], before, portable=portable) == crc32c(data)
 
 
 # What Arrow has ------------------------------------------------------------------------------

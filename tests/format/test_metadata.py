@@ -298,6 +298,23 @@ def test_a_row_group_is_encoded_as_the_oracle_does():
     assert encoded == reference.encode_row_group(group(300, buckets, bounds))
 
 
+def test_a_row_group_is_moved():
+    """Buckets in any order, with gaps, follow each other in the same order; statistics stay."""
+    bounds = [(0, 3, b"\1" * 8, b"\2" * 8), (2, 300, b"", b"")]
+    others = group(7, [(0, 1, 2, 3)], [(1, 7, b"", b"")])
+    moved = group(300, [(1, 70, 30, 9), (0, 10, 40, 0)], bounds)
+    given = metadata(others, moved, others)
+    expected = group(300, [(1, 2**40, 30, 9), (0, 2**40 + 30, 40, 0)], bounds)
+    assert given.moved(1, 2**40) == reference.encode_row_group(expected)
+    assert given.moved(0, 1) == reference.encode_row_group(others)
+    assert metadata(group(3)).moved(0, 5) == reference.encode_row_group(group(3))
+
+
+def test_the_size_of_a_row_group_before_compression():
+    given = metadata(group(5, [(0, 0, 10, 99), (1, 10, 20, 0)]))
+    assert given.decompressed_bytes_of(0) == 99 + 4 * 20  # what a paged bucket is taken for
+
+
 def test_metadata_of_a_file():
     given = metadata(
         group(5, [(0, 0, 10, 99), (1, 10, 20, 0)]),

@@ -153,6 +153,20 @@ def test_bytes_after_the_order_are_ignored():
     assert examine(block) == pa.schema({"a": pa.int8()})
 
 
+def test_the_same_columns_in_another_order():
+    schema = BODIES["front"]
+    block = SchemaBlock.from_arrow(schema, 2)
+    assert block.has_columns_of(block)
+    assert block.has_columns_of(SchemaBlock.from_arrow(pa.schema(list(schema)[::-1]), 2))
+    others = [
+        SchemaBlock.from_arrow(schema, 1),
+        SchemaBlock.from_arrow(pa.schema(list(schema)[1:]), 2),
+        SchemaBlock.from_arrow(schema.set(0, schema.field(0).with_nullable(False)), 2),
+        SchemaBlock.from_arrow(schema.set(0, schema.field(0).with_type(pa.binary())), 2),
+    ]
+    assert not any(block.has_columns_of(other) for other in others)
+
+
 def test_names_need_not_be_sorted():
     body = body_of((0, b"b", b"\1\1"), (0, b"a", b"\2\1"), order=b"\2\1")
     assert examine(SchemaBlock.decode(body)) == pa.schema({"a": pa.int16(), "b": pa.int8()})

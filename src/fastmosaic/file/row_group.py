@@ -164,7 +164,10 @@ def _different_columns(own: SchemaBlock, other: SchemaBlock) -> str | None:
         more = set(names) - set(expected)
         if more:
             return f"it has a column {min(more)!r}, which the new file lacks"
-        return f"it lacks the column {min(set(expected) - set(names))!r} of the new file"
+        missing = set(expected) - set(names)
+        if missing:
+            return f"it lacks the column {min(missing)!r} of the new file"
+        return "its columns are not stored in the order of their names"
     for position, name in enumerate(names):
         stored, wanted = own.column_type(position), other.column_type(position)
         if stored.descriptor != wanted.descriptor:
