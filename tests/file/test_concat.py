@@ -2,9 +2,11 @@
 
 import datetime
 import io
+import struct
 from itertools import accumulate
 
 import mosaic
+import pandas as pd
 import pyarrow as pa
 import pytest
 import reference
@@ -203,6 +205,20 @@ def test_what_most_rows_have_is_kept():
     assert counts(report) == (1, 2)
 
 
+def test_names_that_are_not_sorted():
+    """Another writer may store columns in an order of its own."""
+    body = reference.uv(2) + b"\1\0"
+    for name in (b"b", b"a"):
+        body += reference.uv(0) + reference.sized(name) + b"\1\1"  # TINYINT, nullable
+    block = struct.pack(">I", len(body)) + body
+    footer = reference.FOOTER.pack(len(block), 0, 1, 0, 0, 1, 0, b"MOSA")
+    table = pa.table({"a": pa.array([1], pa.int8()), "b": pa.array([2], pa.int8())})
+    file = written(table, num_buckets=1, compression="none")
+    with pytest.raises(fm.SchemaMismatchError, match="not stored in the order of their names"):
+        merged(file, block + footer, mode="copy")
+    assert fm.read_table(merged(file, block + footer)[0]).equals(table)
+
+
 def test_types_without_a_common_one():
     texts = TABLE.set_column(0, "id", TABLE["id"].cast(pa.string()))
     with pytest.raises(fm.SchemaMismatchError, match=r"'id' is int64 .* and string"):
@@ -333,6 +349,21 @@ def test_many_dictionaries_get_wider_indices():
     data, report = merged(written(table(0)), written(table(100)), mode="copy")
     assert counts(report) == (2, 0)
     assert fm.read_table(data)["word"].to_pylist() == [f"w{i}" for i in range(200)]
+
+
+def test_data_frames():
+    """Their metadata tells the rows of each file, and that of the first one wins."""
+    frames = [
+        pd.DataFrame({"n": [start, start + 1], "kind": pd.Categorical(["a", "b"])})
+        for start in (0, 2, 4)
+    ]
+    files = [io.BytesIO() for _ in frames]
+    for frame, file in zip(frames, files, strict=True):
+        frame.index = range(frame.n[0], frame.n[0] + 2)
+        fm.write_pandas(frame, file)
+    data, report = merged(*(file.getvalue() for file in files), mode="copy")
+    assert counts(report) == (3, 0)
+    pd.testing.assert_frame_equal(fm.read_pandas(data), pd.concat(frames))
 
 
 def test_units_that_are_stored_alike_are_not_mixed():

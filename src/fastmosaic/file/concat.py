@@ -13,19 +13,20 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
-from typing import Any, Final, Literal, Protocol, TypeAlias, Unpack, get_args
+from typing import Final, Literal, Protocol, TypeAlias, Unpack, get_args
 
 import pyarrow as pa
 
 from ..errors import SchemaMismatchError, located
 from ..format.column_set import ColumnSet
-from ..format.file_schema import Projection
+from ..format.file_schema import FileSchema, Projection
 from ..format.metadata import FileMetaData
 from ..format.paths import Path
 from ..format.schema import SchemaBlock
 from ..format.shred import Shredder
 from ..format.types import ColumnType, Kind, plain_type
 from ..format.user_schema import Attached, agreed, map_dictionaries, restores_types
+from ..format.wire import Compression
 from ..schemas.fit import Fits, NarrowCheck, plain_schema
 from ..schemas.union import Union
 from ..schemas.widen import check_same
@@ -122,10 +123,11 @@ def concatenate(
     if mode == "copy":
         columns.check_same()
     given = kept_options(files, columns.plain) | options
+    chosen = completed(given)
     with MosaicWriter(where, columns.schema, filesystem=filesystem, **given) as writer:
         writer.join_dataset(columns.collected())
-        plan = _Plan(files, columns, writer, mode, completed(given))
-        work = _Work(files, columns, writer, progress)
+        plan = _Plan(files, columns, writer, mode, chosen)
+        work = _Work(files, columns, writer, progress, chosen["use_threads"])
         for step in list(plan.steps()):
             work.do(step)
     return ConcatReport(
@@ -152,10 +154,11 @@ class MergedColumns:
     """The columns of the new file: of a given schema, or the union of the files."""
 
     def __init__(self, files: Sequence[ConcatSource], schema: pa.Schema | None) -> None:
+        self._kinds: dict[SchemaBlock, list[FileMetaData]] = {}
         self._files: dict[ColumnSet, str] = {}  # distinct ones, each with the name of a file
         for file in files:
             with located(file=file.name):
-                self._files.setdefault(file.metadata.columns, file.name)
+                self._files.setdefault(self.of(file.metadata), file.name)
         self._dictionaries: ManyDictionaries | None = None
         if any(file.metadata.dictionaries is not None for file in files):
             self._dictionaries = ManyDictionaries(files)
@@ -163,6 +166,18 @@ class MergedColumns:
         self._is_given = schema is not None
         self.plain = plain_schema(self.schema)
         self._restores = restores_types(self.schema)
+
+    def of(self, metadata: FileMetaData) -> FileSchema:
+        """Return the columns of a file; files with the same types share them.
+
+        Their metadata may differ: that of pandas contains the number of rows.
+        """
+        known = self._kinds.setdefault(metadata.schema_block, [])
+        for other in known:
+            if _has_types_of(metadata, other):
+                return other.columns
+        known.append(metadata)
+        return metadata.columns
 
     def _united(self, files: Sequence[ConcatSource]) -> pa.Schema:
         schema = Union(self._files, pa.schema([])).to_arrow()
@@ -201,9 +216,9 @@ class MergedColumns:
         """
         if not self._restores and not metadata.footer.restores_types:
             return True
-        attached = metadata.attached or _NOTHING
+        attached, columns = metadata.attached or _NOTHING, self.of(metadata)
         for field in self.schema:
-            plain = metadata.columns.find(field.name)
+            plain = columns.find(field.name)
             if plain is None or plain.type != plain_type(field.type):
                 return False
             if not _is_part(attached.field(plain).type, field.type, plain.type):
@@ -212,6 +227,16 @@ class MergedColumns:
 
 
 _NOTHING: Final = Attached(pa.schema([]))
+
+
+def _has_types_of(one: FileMetaData, other: FileMetaData) -> bool:
+    """Return whether files with the same schema block also have the same types of the user."""
+    if not one.footer.restores_types or not other.footer.restores_types:
+        return one.footer.restores_types == other.footer.restores_types
+    ours, theirs = one.attached, other.attached
+    if ours is theirs or ours is None or theirs is None:
+        return ours is theirs
+    return ours.common == theirs.common and ours.given.equals(theirs.given)
 
 
 def _is_part(own: pa.DataType, wanted: pa.DataType, plain: pa.DataType) -> bool:
@@ -301,7 +326,7 @@ class _Plan:
         self._mode = mode
         self._large_bytes = options["row_group_bytes"] * _LARGE_SHARE
         self._large_rows = (options["row_group_size"] or 0) * _LARGE_SHARE
-        self._problems: dict[Any, str | None] = {}  # by what a file has
+        self._problems: dict[tuple[FileSchema, Compression], str | None] = {}
         self._ratios: dict[SchemaBlock, float] = {}
 
     def steps(self) -> Iterator[_Step]:
@@ -329,7 +354,7 @@ class _Plan:
         if self._mode == "rewrite":
             return False
         metadata = file.metadata
-        key = metadata.schema_block, metadata.codec, metadata.user_schema
+        key = self._columns.of(metadata), metadata.codec
         if key not in self._problems:
             self._problems[key] = self._writer.unlike(metadata) or self._other_types(metadata)
         problem = self._problems[key]
@@ -392,9 +417,11 @@ class _Work:
         columns: MergedColumns,
         writer: MosaicWriter,
         progress: ConcatProgress | None,
+        use_threads: bool,
     ) -> None:
         self._columns = columns
         self._writer = writer
+        self._use_threads = use_threads
         self._progress = progress
         self._done = 0
         self._total = data_bytes(files)
@@ -410,7 +437,7 @@ class _Work:
             if step.copies:
                 for group in step.groups:
                     self._writer.append_row_group(StoredRowGroup(source, step.file.metadata, group))
-                    self._advance(step.file, [group])
+                    self._advance(step.file, group)
                 self.num_copied += len(step.groups)
             else:
                 self._rewrite(source, step)
@@ -418,18 +445,18 @@ class _Work:
 
     def _rewrite(self, source: Source, step: _Step) -> None:
         metadata = step.file.metadata
-        fit = self._fits.of_file(metadata.columns)
+        fit = self._fits.of_file(self._columns.of(metadata))
         check = self._columns.check_of(metadata)
         scanner = Scanner(source, metadata)
-        request = ScanRequest(fit.projection)
+        request = ScanRequest(fit.projection, self._use_threads)
         for group in step.groups:
             for batch in scanner.batches(request, [group], 1):
                 for part in fit(batch, (), step.file.name):
                     check(part)
                     self._writer.write_batch(part)
-            self._advance(step.file, [group])
+            self._advance(step.file, group)
 
-    def _advance(self, file: ConcatSource, groups: Sequence[int]) -> None:
-        self._done += sum(map(file.metadata.bytes_of, groups))
+    def _advance(self, file: ConcatSource, group: int) -> None:
+        self._done += file.metadata.bytes_of(group)
         if self._progress is not None:
             self._progress(self._done, self._total)

@@ -169,11 +169,11 @@ def _different_columns(own: SchemaBlock, other: SchemaBlock) -> str | None:
             return f"it lacks the column {min(missing)!r} of the new file"
         return "its columns are not stored in the order of their names"
     for position, name in enumerate(names):
-        stored, wanted = own.column_type(position), other.column_type(position)
-        if stored.descriptor != wanted.descriptor:
-            return (
-                f"column {name!r} is {_described(stored)}, and {_described(wanted)} in the new file"
+        if own.descriptor(position) != other.descriptor(position):
+            stored, wanted = map(
+                _described, (own.column_type(position), other.column_type(position))
             )
+            return f"column {name!r} is {stored}, and {wanted} in the new file"
     if own.num_buckets != other.num_buckets:
         return (
             f"its row groups have {own.num_buckets} buckets, those of the new file "

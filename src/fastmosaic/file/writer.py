@@ -147,6 +147,8 @@ class MosaicWriter:
 
         self._pending = PendingRows(self._encoder, self._row_group_bytes)
         self._row_groups: list[bytes] = []
+        self._compared: tuple[SchemaBlock, Compression] | None = None  # with those of the file
+        self._difference: str | None = None
         self._group_checksums: list[int] = []
         self._base: Base | None = None
         self._compressed_bytes = 0
@@ -273,7 +275,11 @@ class MosaicWriter:
 
     def unlike(self, metadata: FileMetaData) -> str | None:
         """Return why row groups of another file cannot be appended, or None if they can."""
-        return difference(metadata, self._block, self._compression)
+        key = metadata.schema_block, metadata.codec
+        if key != self._compared:
+            self._compared = key
+            self._difference = difference(metadata, self._block, self._compression)
+        return self._difference
 
     def _append(self, group: FinishedRowGroup) -> None:
         """Write the buckets of a row group, and note where they are."""

@@ -149,6 +149,10 @@ class SchemaBlock:
             self._type_starts = _schema.type_starts(self._body, self._starts[:-1])
         return self._type_starts
 
+    def descriptor(self, position: int) -> bytes:
+        """Return the type descriptor of a column, faster than `column_type` for many of them."""
+        return self._body[self.type_starts[position] : self._starts[position + 1]]
+
     def column_type(self, position: int) -> ColumnType:
         starts = self._starts[position : position + 2]
         (start,) = _schema.type_starts(self._body, starts[:1])
