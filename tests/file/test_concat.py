@@ -6,6 +6,7 @@ import struct
 from itertools import accumulate
 
 import mosaic
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
@@ -398,6 +399,45 @@ def test_a_given_schema_is_that_of_the_file():
     for mode in ("auto", "rewrite"):
         with pytest.raises(fm.SchemaMismatchError, match="column 'n'"):
             merged(written(large), schema=pa.schema({"n": pa.uint8()}), mode=mode)
+
+
+# ---- remote files
+
+
+class Remote:
+    """The bytes of a file that is not local, and what was read of it."""
+
+    name = "remote"
+    is_local = False
+
+    def __init__(self, data):
+        self._data = pa.py_buffer(data)
+        self.size = len(data)
+        self.reads = []
+
+    def read_at(self, offset, length):
+        self.reads.append((offset, length))
+        return self._data.slice(offset, length)
+
+    def close(self):
+        pass
+
+
+def test_remote_files_are_read_in_parts():
+    """Of some megabytes each, by several threads, and each byte once."""
+    numbers = np.random.default_rng(1).integers(0, 1 << 62, (5, 400_000))
+    table = pa.table({f"c{i}": column for i, column in enumerate(numbers)})
+    data = written(table, num_buckets=2, compression="none")
+    remote = Remote(data)
+    file = fm.MosaicFile(remote)
+    remote.reads.clear()
+    sink = io.BytesIO()
+    concatenate([file, file], sink, mode="copy")
+    assert fm.read_table(sink.getvalue()).equals(pa.concat_tables([table, table]))
+    assert fm.verify(sink.getvalue()).ok
+    assert len(remote.reads) == 2 * 4
+    assert max(length for _, length in remote.reads) <= 4 << 20
+    assert sum(length for _, length in remote.reads) == 2 * file.metadata.bytes_of(0)
 
 
 # ---- errors
