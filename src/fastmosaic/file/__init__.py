@@ -6,6 +6,7 @@ dictionaries  Dictionaries of the user: their values, in the order in which the 
 encode     Encoding batches as a row group: what goes to which bucket, and how it is laid out
 fetch      Which bytes of a file columns of row groups need, and reading them in rounds
 layout     What the writer decides by cost: monolithic or paged buckets, where row groups end
+merged_columns  The columns of a file that others are merged into
 opening    Open a file: the steps from its last bytes to its metadata
 options    The options of the writer: names, types, defaults, checks and text forms
 pending    Rows of the next row group: batches as they came, or rows collected from them

@@ -9,30 +9,24 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
-from typing import Final, Literal, Protocol, TypeAlias, Unpack, get_args
+from typing import Final, Literal, TypeAlias, Unpack, get_args
 
 import pyarrow as pa
 
 from ..errors import SchemaMismatchError, located
-from ..format.column_set import ColumnSet
 from ..format.file_schema import FileSchema, Projection
 from ..format.metadata import FileMetaData
-from ..format.paths import Path
 from ..format.schema import SchemaBlock
 from ..format.shred import Shredder
-from ..format.types import ColumnType, Kind, plain_type
-from ..format.user_schema import Attached, agreed, map_dictionaries, restores_types
+from ..format.types import ColumnType, Kind
 from ..format.wire import Compression
-from ..schemas.fit import Fits, NarrowCheck, plain_schema
-from ..schemas.union import Union
-from ..schemas.widen import check_same
+from ..schemas.fit import Fits
 from ..storage.source import Source
-from .dictionaries import DictionaryCollector, FileDictionaries, ManyDictionaries
 from .encode import RowGroupEncoder, has_statistics
+from .merged_columns import ConcatSource, MergedColumns
 from .options import OPTIONS, WriteOptions, accepts_options, check_names, completed
 from .row_group import StoredRowGroup
 from .scan import Scanner, ScanRequest
@@ -46,22 +40,6 @@ _LARGE_SHARE: Final = 1 / 4
 # Buckets that are decoded to find out how much smaller values are in a file.
 _SAMPLED_BUCKETS: Final = 4
 _ADVICE: Final = 'mode="auto" (--mode auto) rewrites what cannot be copied'
-
-
-class ConcatSource(Protocol):
-    """A file to copy from: a `MosaicFile`, or a file of a dataset."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def metadata(self) -> FileMetaData: ...
-
-    @property
-    def dictionaries(self) -> FileDictionaries | None: ...
-
-    def opened(self) -> AbstractContextManager[Source]:
-        """Provide the bytes of the file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +99,7 @@ def concatenate(
         raise ValueError("there are no files to concatenate")
     columns = MergedColumns(files, schema)
     if mode == "copy":
-        columns.check_same()
+        columns.check_same(_ADVICE)
     given = kept_options(files, columns.plain) | options
     chosen = completed(given)
     with MosaicWriter(where, columns.schema, filesystem=filesystem, **given) as writer:
@@ -148,112 +126,6 @@ def data_bytes(files: Sequence[ConcatSource]) -> int:
         for file in files
         for group in range(file.metadata.num_row_groups)
     )
-
-
-class MergedColumns:
-    """The columns of the new file: of a given schema, or the union of the files."""
-
-    def __init__(self, files: Sequence[ConcatSource], schema: pa.Schema | None) -> None:
-        self._kinds: dict[SchemaBlock, list[FileMetaData]] = {}
-        self._files: dict[ColumnSet, str] = {}  # distinct ones, each with the name of a file
-        for file in files:
-            with located(file=file.name):
-                self._files.setdefault(self.of(file.metadata), file.name)
-        self._dictionaries: ManyDictionaries | None = None
-        if any(file.metadata.dictionaries is not None for file in files):
-            self._dictionaries = ManyDictionaries(files)
-        self.schema = self._united(files) if schema is None else schema
-        self._is_given = schema is not None
-        self.plain = plain_schema(self.schema)
-        self._restores = restores_types(self.schema)
-
-    def of(self, metadata: FileMetaData) -> FileSchema:
-        """Return the columns of a file; files with the same types share them.
-
-        Their metadata may differ: that of pandas contains the number of rows.
-        """
-        known = self._kinds.setdefault(metadata.schema_block, [])
-        for other in known:
-            if _has_types_of(metadata, other):
-                return other.columns
-        known.append(metadata)
-        return metadata.columns
-
-    def _united(self, files: Sequence[ConcatSource]) -> pa.Schema:
-        schema = Union(self._files, pa.schema([])).to_arrow()
-        attached = agreed((file.metadata.user_schema, file.metadata.columns) for file in files)
-        if attached is None:
-            return schema
-        if self._dictionaries is not None:
-            attached = attached.with_dictionaries(self._dictionaries)
-        return attached.schema(schema)
-
-    def collected(self) -> DictionaryCollector:
-        """Return the dictionaries that the new file stores."""
-        collector = DictionaryCollector(self.schema)
-        if self._dictionaries is not None:
-            collector.add_all(self._dictionaries)
-        return collector
-
-    def check_of(self, metadata: FileMetaData) -> NarrowCheck:
-        """Return what checks that values of a file fit the types of the new file."""
-        # Types on which files agree have the values of all of them.
-        is_needed = self._is_given and not self.are_of(metadata)
-        return NarrowCheck(self.schema if is_needed else pa.schema([]))
-
-    def check_same(self) -> None:
-        """Raise SchemaMismatchError if files have other columns than the first one."""
-        sorted_schemas = [
-            (pa.schema(sorted(columns.to_arrow(), key=lambda field: field.name)), name)
-            for columns, name in self._files.items()
-        ]
-        check_same(sorted_schemas, exact=True, advice=_ADVICE)
-
-    def are_of(self, metadata: FileMetaData) -> bool:
-        """Return whether values that a file stores mean the same in the new one.
-
-        A number may count seconds here and milliseconds there.
-        """
-        if not self._restores and not metadata.footer.restores_types:
-            return True
-        attached, columns = metadata.attached or _NOTHING, self.of(metadata)
-        for field in self.schema:
-            plain = columns.find(field.name)
-            if plain is None or plain.type != plain_type(field.type):
-                return False
-            if not _is_part(attached.field(plain).type, field.type, plain.type):
-                return False
-        return True
-
-
-_NOTHING: Final = Attached(pa.schema([]))
-
-
-def _has_types_of(one: FileMetaData, other: FileMetaData) -> bool:
-    """Return whether files with the same schema block also have the same types of the user."""
-    if not one.footer.restores_types or not other.footer.restores_types:
-        return one.footer.restores_types == other.footer.restores_types
-    ours, theirs = one.attached, other.attached
-    if ours is theirs or ours is None or theirs is None:
-        return ours is theirs
-    return ours.common == theirs.common and ours.given.equals(theirs.given)
-
-
-def _is_part(own: pa.DataType, wanted: pa.DataType, plain: pa.DataType) -> bool:
-    """Return whether values of a user's type fit another one with the same plain type."""
-    if wanted == plain or _without_indices(own) == _without_indices(wanted):
-        return True
-    are_dictionaries = all(map(pa.types.is_dictionary, (own, wanted)))
-    return are_dictionaries and _is_part(own.value_type, wanted.value_type, plain)
-
-
-def _without_indices(type: pa.DataType) -> pa.DataType:
-    """Return a type in which dictionaries differ only by the types of their values."""
-
-    def change(dictionary: pa.DataType, _: Path) -> pa.DataType:
-        return pa.dictionary(pa.int32(), dictionary.value_type)
-
-    return map_dictionaries(type, change, ())
 
 
 def kept_options(files: Sequence[ConcatSource], schema: pa.Schema) -> WriteOptions:
