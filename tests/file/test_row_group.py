@@ -1,12 +1,15 @@
 """Row groups copied from one file to another as bytes."""
 
 import io
+from dataclasses import replace
 
 import pyarrow as pa
 import pytest
+import reference
 
 import fastmosaic as fm
 from fastmosaic.file.row_group import StoredRowGroup
+from fastmosaic.format.metadata import FileMetaData
 from fastmosaic.storage.source import open_source
 
 TABLE = pa.table(
@@ -149,6 +152,22 @@ def test_a_row_group_that_is_not_there():
     data = written()
     with pytest.raises(IndexError, match="row group 3"):
         StoredRowGroup(open_source(data), fm.read_metadata(data), 3)
+
+
+@pytest.mark.parametrize("fault", ["missing", "paged"])
+def test_a_row_group_whose_buckets_cannot_be_read(fault):
+    data = written(compression="none", annex=False)
+    metadata = fm.read_metadata(data)
+    entries = [reference.Bucket(number, *place) for number, place in metadata.bucket_places(0)]
+    if fault == "missing":
+        entries.pop(2)
+    else:
+        entries[2] = entries[2]._replace(raw_size=0)
+    index = reference.encode_row_group(reference.RowGroup(400, entries, []))
+    footer = replace(metadata.footer, num_row_groups=1)
+    forged = FileMetaData(footer, metadata.schema_block, index)
+    with pytest.raises(fm.CorruptFileError, match="row group 0, bucket 2: the bucket is"):
+        StoredRowGroup(open_source(data), forged, 0)
 
 
 def test_a_closed_writer_appends_nothing():

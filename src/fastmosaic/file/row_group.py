@@ -60,9 +60,12 @@ class StoredRowGroup:
         self.metadata = metadata
         self._source = source
         self._group = group
-        # Raises if one is missing from the index.
-        numbers = range(metadata.num_buckets if metadata.num_columns else 0)
-        self._buckets = [metadata.bucket(group, number) for number in numbers]
+        # In the order of the index, in which their checksums are combined.
+        self._buckets = [bucket for _, bucket in metadata.bucket_places(group)]
+        count = metadata.num_buckets if metadata.num_columns else 0
+        if len(self._buckets) < count or metadata.codec == Compression.NONE:
+            for number in range(count):  # raises if one is missing, or paged
+                metadata.bucket(group, number)
 
     @property
     def plain_sizes(self) -> tuple[int, int]:
@@ -83,7 +86,7 @@ class StoredRowGroup:
         been written, so the file must be abandoned.
         """
         checksums: list[int] = []
-        sizes = [one.compressed_size for _, one in self.metadata.bucket_places(self._group)]
+        sizes = [bucket.compressed_size for bucket in self._buckets]
         left = crc = 0
         for part in self._parts():
             sink.write(part)
@@ -121,7 +124,7 @@ class StoredRowGroup:
     def _extents(self) -> Iterator[tuple[int, int]]:
         """Yield offset and length of runs of buckets without gaps."""
         start = end = 0
-        for _, bucket in self.metadata.bucket_places(self._group):
+        for bucket in self._buckets:
             if bucket.offset != end:
                 if start < end:
                     yield start, end - start
