@@ -19,6 +19,7 @@ from .version import __version__ as __version__
 
 if typing.TYPE_CHECKING:
     from .dataset.arrow import MosaicDataset
+    from .dataset.compact import CompactionReport, compact
     from .dataset.concat import concat
     from .dataset.open_files import WrittenFile
     from .dataset.write import WriteProgress, WriteReport, write_dataset
@@ -37,6 +38,7 @@ __all__ = [
     "BucketMetaData",
     "ColumnNotFoundError",
     "ColumnStatistics",
+    "CompactionReport",
     "ConcatReport",
     "ConflictError",
     "CorruptFileError",
@@ -59,6 +61,7 @@ __all__ = [
     "WriteProgress",
     "WriteReport",
     "WrittenFile",
+    "compact",
     "concat",
     "read_metadata",
     "read_pandas",
@@ -75,6 +78,7 @@ __all__ = [
 # What is not needed to read a file is imported on use: that takes less than half of the time, and
 # pyarrow.dataset, which the first of these needs, ten times as long as all the rest.
 _ON_USE = {
+    "CompactionReport": "dataset.compact",
     "ConcatReport": "file.concat",
     "MosaicDataset": "dataset.arrow",
     "MosaicTable": "table.table",
@@ -88,6 +92,7 @@ _ON_USE = {
     "WriteProgress": "dataset.write",
     "WriteReport": "dataset.write",
     "WrittenFile": "dataset.open_files",
+    "compact": "dataset.compact",
     "concat": "dataset.concat",
     "read_pandas": "interop.pandas",
     "scan_polars": "interop.polars",

@@ -38,7 +38,7 @@ def parsers(parser, name=""):
 
 PARSERS = dict(parsers(cli.make_parser()))
 OWN = {name: parser for name, parser in PARSERS.items() if not name.startswith("spark ")}
-TAKING_FILES = sorted(OWN.keys() - {"clean", "completion"})
+TAKING_FILES = sorted(OWN.keys() - {"clean", "compact", "completion"})
 
 
 # ---- words
@@ -47,7 +47,7 @@ TAKING_FILES = sorted(OWN.keys() - {"clean", "completion"})
 def test_every_command_is_there():
     assert OWN.keys() == {
         *("schema", "meta", "footer", "buckets", "pages", "dictionary", "column-size"),
-        *("head", "cat", "count", "convert", "concat", "verify", "stats", "diff"),
+        *("head", "cat", "count", "convert", "concat", "compact", "verify", "stats", "diff"),
         *("completion", "clean"),
     }
 

@@ -24,6 +24,7 @@ from ..version import __version__
 from .arguments import CommandParser, Commands
 from .commands import (
     clean,
+    compact,
     completion,
     concat,
     convert,
@@ -40,14 +41,14 @@ from .exit import ERROR, reported
 
 _GROUPS: Final = {
     "content of files": ("schema", "head", "cat", "count", "stats", "diff"),
-    "conversion": ("convert", "concat"),
+    "conversion": ("convert", "concat", "compact"),
     "internals of Mosaic files": (
         *("meta", "footer", "buckets", "pages", "dictionary", "column-size", "verify"),
     ),
     "other": ("spark", "clean", "completion"),
 }
 _MODULES: Final = (
-    *(schema, rows, stats, diff, convert, concat),
+    *(schema, rows, stats, diff, convert, concat, compact),
     *(structure, pages, verify, spark, clean, completion),
 )
 

@@ -2,6 +2,7 @@
 
 arrow        MosaicDataset: many files as one pyarrow dataset, for Arrow, DuckDB and Polars
 bounds       Minimum and maximum of many columns
+compact      compact: join small files and row groups of a directory
 concat       concat: merge many files into one, by copying row groups where that is possible
 discovery    Find the files that a path, a directory, a glob or a list of these stands for
 distinct     Estimates how many distinct values a column has, with a small sketch that can be merged

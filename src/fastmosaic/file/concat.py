@@ -93,8 +93,7 @@ def concatenate(
     """
     started = time.monotonic()
     check_names(options, concatenate)
-    if mode not in get_args(Mode):
-        raise ValueError(f"mode must be {', '.join(map(repr, get_args(Mode)))}, not {mode!r}")
+    check_mode(mode)
     if not files:
         raise ValueError("there are no files to concatenate")
     columns = MergedColumns(files, schema)
@@ -117,6 +116,12 @@ def concatenate(
         work.num_rewritten,
         time.monotonic() - started,
     )
+
+
+def check_mode(mode: str) -> None:
+    """Raise ValueError unless there is such a mode."""
+    if mode not in get_args(Mode):
+        raise ValueError(f"mode must be {', '.join(map(repr, get_args(Mode)))}, not {mode!r}")
 
 
 def data_bytes(files: Sequence[ConcatSource]) -> int:

@@ -11,6 +11,7 @@ from typing import Any, Unpack
 import pyarrow as pa
 
 from ..dataset.arrow import MosaicDataset
+from ..dataset.compact import DEFAULT_COMPACT_BYTES
 from ..dataset.discovery import discover
 from ..dataset.fileset import FileSet
 from ..dataset.snapshot import Snapshot
@@ -18,7 +19,7 @@ from ..dataset.version import BaseFile, checked_path
 from ..dataset.write import DEFAULT_MAX_BYTES_PER_FILE, DatasetWriter
 from ..errors import ColumnNotFoundError, ConflictError, CorruptFileError, SchemaMismatchError
 from ..file.batches import open_batches
-from ..file.concat import Mode
+from ..file.concat import Mode, check_mode
 from ..file.options import WriteOptions, accepts_options, check_names
 from ..memory import MemoryLimit
 from ..schemas.fit import Fits, plain_schema
@@ -28,8 +29,6 @@ from .commit import TableChange, commit, first_version
 from .rewrite import Rewriter
 from .store import TableStore
 from .vacuum import DEFAULT_AGE, VacuumReport, vacuum
-
-DEFAULT_COMPACT_BYTES = 256 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -401,6 +400,7 @@ class MosaicTable:
         check_names(options, self.compact)
         if target_bytes < 1:
             raise ValueError(f"target_bytes must be at least 1, not {target_bytes}")
+        check_mode(mode)
         state = self._changing()
         rewriter = Rewriter(self._store, state, self._files(), options)
         return self._commit(rewriter.compact(target_bytes, mode, progress), state)

@@ -1,6 +1,7 @@
 """One module per command or family of commands.
 
 clean        clean: remove what writers that were killed have left behind
+compact      compact: join small files of a directory or a table
 completion   completion: print the script that lets a shell complete words
 concat       concat: merge Mosaic files into one
 convert      convert: convert files between formats
