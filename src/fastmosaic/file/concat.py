@@ -21,7 +21,7 @@ from ..format.file_schema import FileSchema, Projection
 from ..format.metadata import FileMetaData
 from ..format.schema import SchemaBlock
 from ..format.shred import Shredder
-from ..format.types import ColumnType, Kind
+from ..format.types import ColumnType
 from ..format.wire import Compression
 from ..schemas.fit import Fits
 from ..storage.source import Source
@@ -141,8 +141,7 @@ def kept_options(files: Sequence[ConcatSource], schema: pa.Schema) -> WriteOptio
     kinds: Counter[tuple[int, str, str]] = Counter()
     for file in files:
         metadata = file.metadata
-        has_blocks = Kind.ARRAY_BLOCK in metadata.schema_block.kinds
-        layout = "block" if has_blocks else "columns"
+        layout = metadata.schema_block.array_layout
         num_buckets = metadata.num_buckets
         if num_buckets >= metadata.num_columns:  # there would be more if there were more columns
             num_buckets = max(num_buckets, OPTIONS["num_buckets"].default)

@@ -205,6 +205,7 @@ class Rewritten:
 
     old: tuple[str, ...]  # their paths
     new: BaseFile | None
+    copied: int | None = None  # row groups that were copied as they are, if files were merged
 
 
 @dataclass
@@ -238,6 +239,9 @@ class ReplaceFiles(Change):
             "files_before": len(new),
             "files_after": sum(group.new is not None for group in groups),
         }
+        merged = [group.copied for group in groups if group.copied is not None]
+        if merged:
+            self.summary["row_groups_copied"] = sum(merged)
         if len(groups) < len(self.groups):
             self.summary["left_to_other_writers"] = len(self.groups) - len(groups)
         made = replace(now.version, files=tuple(one for one in files if one is not None))

@@ -104,7 +104,9 @@ class Rewriter:
                     f"{group[0].name}: its column files, or columns that were dropped, cannot be "
                     'copied; use mode="auto"'
                 )
-            return Rewritten(paths, self._copied(group, mode) if can_copy else self._written(group))
+            if can_copy:
+                return Rewritten(paths, *self._copied(group, mode))
+            return Rewritten(paths, self._written(group), 0)
 
         def rows_of(group: Sequence[DatasetFile]) -> int:
             return sum(file.num_rows for file in group)
@@ -146,12 +148,13 @@ class Rewriter:
         hidden = {version.dropped_since(entry.added) for entry in entries}
         return len(hidden) == 1 and not any(entry.columns for entry in entries)
 
-    def _copied(self, group: Sequence[DatasetFile], mode: Mode) -> BaseFile:
+    def _copied(self, group: Sequence[DatasetFile], mode: Mode) -> tuple[BaseFile, int]:
+        """Merge files by copying row groups; return the new file, and how many were copied."""
         path = self._new_path(group[0])
         sources: list[File] = [file.parts[0] for file in group]
-        concatenate(sources, self.store.open_file(path), mode=mode, **self.options)
+        report = concatenate(sources, self.store.open_file(path), mode=mode, **self.options)
         added = min(entry_of(file).added for file in group)
-        return self._described(path, added)
+        return self._described(path, added), report.num_copied
 
     def _written(self, group: Sequence[DatasetFile], kept: Any = None) -> BaseFile:
         """Write the columns that files provide, of all rows or those that are `kept`."""
