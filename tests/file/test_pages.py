@@ -52,12 +52,15 @@ def walk(num_rows: int) -> np.ndarray:
 
 ROWS = 6000
 ZIPF = np.minimum(rng.zipf(1.3, ROWS), 3000)
+WIDE = rng.integers(0, 2**62, 50)
 PAGES = {
     # name: values, encoding, number of entries (None: any)
     "few, equally frequent": (pa.array(distinct(8, ROWS)), DICT, 8),
     "few, one frequent": (pa.array(np.minimum(rng.geometric(0.5, ROWS), 6)), DICT, 9),
     "tens, skewed": (pa.array(np.minimum(rng.zipf(1.5, ROWS), 40)), DICT, 129),
-    "runs": (pa.array(np.repeat(distinct(50, ROWS // 5), 5)), DICT, 129),
+    "runs": (pa.array(np.repeat(distinct(50, ROWS // 5), 5)), PLAIN, None),
+    "runs of wide values": (pa.array(np.repeat(WIDE[distinct(50, ROWS // 5)], 5)), DICT, 129),
+    "a walk of int16": (pa.array(np.cumsum(rng.integers(-30, 31, ROWS)), pa.int16()), PLAIN, None),
     "hundreds of floats": (pa.array(distinct(700, ROWS) / 8, pa.float32()), DICT, 700),
     "texts by frequency": (pa.array([f"name {i}" for i in ZIPF]), DICT, len(set(ZIPF))),
     "numbers by frequency": (pa.array(ZIPF * 7919), DICT, len(set(ZIPF))),
@@ -147,6 +150,62 @@ def test_pages_are_smaller_than_those_of_the_apache_rule():
         table = pa.table({f"x{i}": pa.array(make()) for i in range(8)})
         before = written(table, max_dict_entries=255, compression_level=1)
         assert len(written(table)) < share * len(before), name
+
+
+RECURRING = {
+    "times of 20 series": np.tile(10**12 + np.cumsum(rng.integers(0, 2000, 1000)), 20),
+    "days of 20 series": np.tile(np.sort(rng.integers(15_000, 20_000, 1000)), 20).astype(np.int32),
+    "two columns, joined": np.tile(np.arange(1000, dtype=np.int32), 20),
+    "repeated blocks": np.tile(rng.integers(0, 2**40, 2000), 10),
+    "a sum of decimal fractions": np.cumsum(rng.exponential(0.5, 20_000)).round(3),
+    "sorted prices": np.sort(rng.lognormal(3, 0.8, 20_000).round(2)),
+    "runs of numbers that come again": np.repeat(WIDE[rng.integers(0, 50, 10_000)], 2),
+    "a walk of int16": np.cumsum(rng.integers(-3, 4, 20_000)).astype(np.int16),
+    "rare flags": (rng.random(20_000) < 0.1).astype(np.int8),
+    "mostly zero": np.where(rng.random(20_000) < 0.85, 0, rng.uniform(0, 1000, 20_000).round(3)),
+}
+
+
+@pytest.mark.parametrize("values", RECURRING.values(), ids=RECURRING)
+def test_pages_are_not_larger_than_those_of_the_apache_rule(values):
+    """Values of which one expects that they resemble the one before, or a dictionary suits them."""
+    table = pa.table({"x": pa.array(values)})
+    data = written(table)
+    check_readers(data, table)
+    assert len(data) <= 1.01 * len(written(table, max_dict_entries=255, compression_level=1))
+
+
+# Values that resemble the one before
+
+
+RISING = {
+    "int8": lambda x: pa.array(x // 100 % 128, pa.int8()),
+    "int16": lambda x: pa.array(x % 30_000, pa.int16()),
+    "int32": lambda x: pa.array(x, pa.int32()),
+    "int64": lambda x: pa.array(x + 10**12),
+    "float64": lambda x: pa.array(x / 4),
+    "timestamp[ns]": lambda x: pa.array(x * 1_000_003, pa.timestamp("ns")),
+    "texts of one length": lambda x: pa.array([f"order {i:09d}" for i in x]),
+}
+
+
+@pytest.mark.parametrize("nulls", [0, 0.2], ids=["required", "with nulls"])
+@pytest.mark.parametrize("make", RISING.values(), ids=RISING)
+def test_pages_of_several_blocks(make, nulls):
+    """zstd compresses 128 KiB at a time: blocks begin within values."""
+    values = make(np.cumsum(rng.integers(0, 5, 150_001)))
+    mask = pa.array(rng.random(len(values)) < nulls)
+    table = pa.table({"x": pa.array(values.to_pylist(), values.type, mask=mask.to_numpy(False))})
+    check_readers(written(table), table)
+
+
+@given(
+    st.sampled_from(list(RISING.values())),
+    st.lists(st.sampled_from([0, 0, 1, 2, 255, 256, 65_536, -1, -300]), min_size=1, max_size=300),
+)
+def test_values_that_resemble_the_one_before_come_back(make, steps):
+    table = pa.table({"x": make(np.abs(np.cumsum(steps)))})
+    assert_same(fm.read_table(written(table)), table)
 
 
 # Rows in small batches

@@ -20,10 +20,13 @@ cdef struct Rule:
 cdef enum:
     MAX_ENTRIES = 65536       # of a dictionary that is chosen by cost
     SAMPLE_BYTES = 8192       # that are compressed to predict the size of a page
-    NEIGHBOURS = 4096         # values whose neighbours are compared
+    NEIGHBOURS = 2048         # values whose neighbours are compared
     MIN_BLOCK = 512           # bytes that get a block of their own in a frame
     MIN_GROUP = 4096          # the same for the parts of several pages
     MIN_PADDED = 1000         # values from which unused entries may pay
+    PAIRS = 512               # neighbours that are remembered to find them again
+    RUN_SAMPLE = 2048         # values that are compressed to choose a page for runs, at most
+    PADDING = 16              # bytes that unused entries take after compression
     SMALL_PAGE = 16384        # bytes for which level 1 has parameters of its own
 
 
@@ -32,9 +35,8 @@ cdef enum Tuning:
     LEVEL   # those of level 1
     BASE    # numbers
     SHORT   # float32: matches of four bytes
-    NEAR    # rising values and runs: only what came just before
-    ZERO    # the same for eight bytes of which most are zero
-    STEP    # values with equal differences
+    PARTS   # short texts: matches of five bytes
+    NEAR    # values that resemble the one before: only what came just before
     RUNS    # indices with runs
     ENTROPY # indices without: nearly no matches
     MIXED   # a whole bucket
@@ -49,13 +51,12 @@ cdef struct Traits:
     int64_t entries      # distinct values; 0 if there is no dictionary
     int64_t table        # bytes of the entries with their number
     double equal         # share of neighbours that are equal
-    double equal_rare    # the same without the most frequent value
+    double rare          # share of the values other than one that has most rows
+    double equal_rare    # share of them that equal the value before
     double rising        # share of the neighbours that differ
-    bint has_steps       # whether most differences are equal
-    bint is_small        # whether all values are below 2**24
-    bint same_length     # of texts
+    int64_t stride       # bytes of each value as PLAIN; 0 if they differ
     double bits          # entropy of a value, if there are up to 256 distinct ones
-    double close         # share of neighbours that differ only after the first two bytes
+    double differing     # bytes from the first to the last that differ, if neighbours do
     double repeats       # share of the values that occurred before, roughly
 
 
@@ -64,10 +65,12 @@ cdef struct Choice:
     int tuning
     int plain_tuning     # if it is PLAIN after all
     int64_t padded       # entries, with unused ones at the end
+    bint has_runs        # whether to choose among the pages that suit runs
     bint unsure          # whether to try another page too
 
 
 cdef Parameters parameters_of(int tuning, const Rule* rule) noexcept nogil
+cdef void compare_numbers(Traits* traits, const uint8_t* numbers) noexcept nogil
+cdef double recurring(const uint8_t* values, int64_t count, int width) noexcept nogil
 cdef void describe(Traits* traits, const Dictionary* dictionary, bint has_dictionary) noexcept nogil
-cdef void describe_numbers(Traits* traits, const uint8_t* numbers, const Dictionary* dictionary) noexcept nogil
 cdef Choice choose(const Traits* traits) noexcept nogil

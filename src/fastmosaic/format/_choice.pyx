@@ -12,6 +12,10 @@ from fastmosaic.format._dictionary cimport Dictionary
 from fastmosaic.format._wire cimport DICT, PLAIN, bit_width, uint16_t, uint32_t, uint64_t, varint_size
 from fastmosaic.format._zstd cimport DFAST, FAST, Parameters
 
+cdef extern from *:
+    int leading_zeros "__builtin_clzll"(uint64_t) nogil
+    int trailing_zeros "__builtin_ctzll"(uint64_t) nogil
+
 ctypedef fused word:
     uint8_t
     uint16_t
@@ -24,6 +28,7 @@ cdef Parameters parameters_of(int tuning, const Rule* rule) noexcept nogil:
     found.checksum = rule.checksum
     found.level = rule.level
     found.strategy = 0
+    found.start = found.distance = 0
     if tuning == LEVEL or not rule.is_tuned:
         return found
     found.strategy = FAST
@@ -34,17 +39,11 @@ cdef Parameters parameters_of(int tuning, const Rule* rule) noexcept nogil:
     found.min_match = 6
     if tuning == SHORT:
         found.min_match = 4
+    elif tuning == PARTS:
+        found.min_match = 5
     elif tuning == NEAR:
         found.min_match = 5
         found.hash_log = 6
-    elif tuning == ZERO:
-        found.strategy = DFAST
-        found.min_match = 7
-        found.hash_log = 6
-    elif tuning == STEP:
-        found.strategy = DFAST
-        found.min_match = 7
-        found.hash_log = found.chain_log = 9
     elif tuning == RUNS:
         found.strategy = DFAST
         found.min_match = 4
@@ -67,18 +66,20 @@ cdef struct Neighbours:
     int64_t equal
     int64_t rising
     int64_t falling
-    int64_t close
+    int64_t differing    # bytes, in all pairs
 
 
 cdef void compare_words(const word* values, int64_t count, Neighbours* found) noexcept nogil:
     """Compare neighbours as they are ordered in a file."""
-    cdef int64_t i, equal = 0, rising = 0, close = 0
-    cdef int shift = 8 * sizeof(word) - 16 if sizeof(word) > 2 else 0
+    cdef int64_t i, equal = 0, rising = 0, differing = 0
+    cdef uint64_t differ
     for i in range(1, count):
-        equal += values[i] == values[i - 1]
         rising += values[i] > values[i - 1]
-        close += (values[i] ^ values[i - 1]) >> shift == 0
-    found.close += close
+        differ = values[i] ^ values[i - 1]
+        equal += differ == 0
+        differ |= differ == 0  # zeros cannot be counted in 0: as if one byte differed
+        differing += 8 - (leading_zeros(differ) >> 3) - (trailing_zeros(differ) >> 3)
+    found.differing += differing - equal
     found.pairs += count - 1
     found.equal += equal
     found.rising += rising
@@ -104,41 +105,46 @@ cdef Neighbours compare_neighbours(const uint8_t* values, int64_t count, int wid
     return found
 
 
-cdef bint has_equal_steps(const word* values, int64_t count) noexcept nogil:
-    """Return whether nine of ten differences at the beginning are the same."""
-    cdef int64_t i, steps = min(count - 1, <int64_t>256), equal = 0
-    cdef word step
-    if count < 16:
-        return False
-    step = values[steps // 2] - values[steps // 2 - 1]
-    if step == 0:
-        return False
-    for i in range(1, steps + 1):
-        equal += <word>(values[i] - values[i - 1]) == step
-    return 10 * equal > 9 * steps
+cdef double recurring_pairs(const word* values, int64_t count) noexcept nogil:
+    """Return the share of pairs of different neighbours that occurred before.
+
+    Only those that begin with some values are looked at, so that these are found again.
+    """
+    cdef uint64_t[2 * PAIRS] pairs
+    cdef int64_t i, slot, found = 0, seen = 0
+    cdef int bits = 0
+    memset(pairs, 0, sizeof(pairs))
+    while count >> bits > PAIRS // 2:
+        bits += 1
+    for i in range(1, count):
+        if bits and <uint64_t>values[i] * <uint64_t>0x9E3779B97F4A7C15ULL >> (64 - bits) != 0:
+            continue
+        if values[i] == values[i - 1]:
+            continue
+        seen += 1
+        slot = <int64_t>((values[i] * <uint64_t>0xC2B2AE3D27D4EB4FULL ^ values[i - 1])
+                         * <uint64_t>0x9E3779B97F4A7C15ULL >> 40) % PAIRS
+        if pairs[2 * slot] == values[i] and pairs[2 * slot + 1] == values[i - 1]:
+            found += 1
+        pairs[2 * slot] = values[i]
+        pairs[2 * slot + 1] = values[i - 1]
+    return found / <double>seen if seen else 0.0
 
 
-cdef bint has_steps(const uint8_t* values, int64_t count, int width) noexcept nogil:
+cdef double recurring(const uint8_t* values, int64_t count, int width) noexcept nogil:
+    """Return the share of numbers in sequences that occurred before, perhaps far away."""
     if width == 2:
-        return has_equal_steps(<const uint16_t*>values, count)
+        return recurring_pairs(<const uint16_t*>values, count)
     if width == 4:
-        return has_equal_steps(<const uint32_t*>values, count)
-    return width == 8 and has_equal_steps(<const uint64_t*>values, count)
-
-
-cdef bint are_small(const uint8_t* values, int64_t count, int width) noexcept nogil:
-    """Return whether all numbers of eight bytes are below 2**24."""
-    cdef uint64_t all_bits = 0
-    cdef int64_t i
+        return recurring_pairs(<const uint32_t*>values, count)
     if width == 8:
-        for i in range(count):
-            all_bits |= (<const uint64_t*>values)[i]
-    return width == 8 and all_bits < 1 << 24
+        return recurring_pairs(<const uint64_t*>values, count)
+    return recurring_pairs(values, count)
 
 
-cdef double equal_rare(const Dictionary* dictionary) noexcept nogil:
-    """Return the share of equal neighbours among values other than one that has most rows."""
-    cdef int64_t count = min(dictionary.num_indices, <int64_t>NEIGHBOURS), i, pairs = 0, equal = 0
+cdef void describe_rare(Traits* traits, const Dictionary* dictionary) noexcept nogil:
+    """Fill in what is known about the values other than one that has most rows."""
+    cdef int64_t count = min(dictionary.num_indices, <int64_t>NEIGHBOURS), i, rare = 0, equal = 0
     cdef const uint32_t* indices = dictionary.indices + (dictionary.num_indices - count) // 2
     cdef uint32_t frequent = 0
     cdef int64_t votes = 0
@@ -148,9 +154,10 @@ cdef double equal_rare(const Dictionary* dictionary) noexcept nogil:
         votes += 1 if indices[i] == frequent else -1
     for i in range(1, count):
         if indices[i] != frequent:
-            pairs += 1
+            rare += 1
             equal += indices[i] == indices[i - 1]
-    return equal / <double>pairs if pairs else 0.0
+    traits.rare = rare / <double>count
+    traits.equal_rare = equal / <double>rare if rare else 0.0
 
 
 cdef double bits_per_value(const Dictionary* dictionary) noexcept nogil:
@@ -185,46 +192,55 @@ cdef double equal_indices(const Dictionary* dictionary) noexcept nogil:
     return found.equal / <double>found.pairs if found.pairs else 0.0
 
 
-cdef void describe(Traits* traits, const Dictionary* dictionary, bint has_dictionary) noexcept nogil:
-    """Fill in what a dictionary tells; the number of values and their size are known."""
-    traits.entries = dictionary.count if has_dictionary else 0
-    traits.table = varint_size(dictionary.count) + dictionary.bytes if has_dictionary else 0
-    traits.equal = equal_indices(dictionary) if has_dictionary else 0
-    traits.equal_rare = equal_rare(dictionary) if has_dictionary else 0
-    traits.bits = bits_per_value(dictionary) if 0 < traits.entries <= 256 else 0
-    traits.rising = traits.close = traits.repeats = 0
-    traits.has_steps = traits.is_small = False
-
-
-cdef void describe_numbers(Traits* traits, const uint8_t* numbers, const Dictionary* dictionary) noexcept nogil:
-    """Fill in what numbers and their neighbours tell, after `describe`."""
+cdef void compare_numbers(Traits* traits, const uint8_t* numbers) noexcept nogil:
+    """Fill in what numbers and their neighbours tell; their number and their size are known."""
     cdef Neighbours found = compare_neighbours(numbers, traits.count, traits.width)
     traits.equal = found.equal / <double>found.pairs
-    if traits.entries == 0:
-        traits.equal_rare = traits.equal
-    traits.close = found.close / <double>found.pairs
+    traits.rising = traits.differing = 0
     if found.pairs > found.equal:
+        traits.differing = found.differing / <double>(found.pairs - found.equal)
         traits.rising = max(found.rising, found.falling) / <double>(found.pairs - found.equal)
-    traits.has_steps = has_steps(numbers, traits.count, traits.width)
-    traits.is_small = traits.rising >= 0.9 and are_small(numbers, traits.count, traits.width)
+
+
+cdef void describe(Traits* traits, const Dictionary* dictionary, bint has_dictionary) noexcept nogil:
+    """Fill in what a dictionary tells, after `compare_numbers` if the values are numbers."""
+    traits.entries = traits.table = 0
+    traits.bits = 0
     traits.repeats = 1
-    if traits.entries == 0 and dictionary.seen:
+    traits.rare = 1
+    traits.equal_rare = traits.equal
+    if has_dictionary:
+        traits.entries = dictionary.count
+        traits.table = varint_size(dictionary.count) + dictionary.bytes
+        describe_rare(traits, dictionary)
+        if traits.width == 0:
+            traits.equal = equal_indices(dictionary)
+        if traits.entries <= 256:
+            traits.bits = bits_per_value(dictionary)
+    elif dictionary.seen:
         traits.repeats = repeats(dictionary, traits.count)
 
 
 # ---- the rule
 
 
+cdef bint is_near(const Traits* traits) noexcept nogil:
+    """Return whether the best match of most numbers is the one before."""
+    cdef double runs = (1 - traits.equal) * traits.count
+    if traits.rising >= 0.9:
+        return True
+    # Runs that begin with few other bytes, or whose values seldom come again.
+    return traits.equal_rare >= 0.5 and (traits.differing <= 3 or traits.entries == 0 or traits.entries >= 0.75 * runs)
+
+
 cdef int plain_tuning(const Traits* traits) noexcept nogil:
     if traits.width == 0:
         return NEAR if traits.equal_rare >= 0.5 else LEVEL
-    if traits.rising >= 0.9 and not traits.has_steps or traits.equal_rare >= 0.5:
-        return ZERO if traits.is_small else NEAR
+    if is_near(traits):
+        return NEAR
     if traits.plain <= SMALL_PAGE:
         return LEVEL
-    if traits.has_steps:
-        return STEP
-    return SHORT if traits.is_float and traits.width == 4 and traits.repeats >= 0.3 else BASE
+    return SHORT if traits.is_float and traits.width == 4 and traits.repeats >= 0.5 else BASE
 
 
 cdef int64_t padding(const Traits* traits, int bits, bint runs) noexcept nogil:
@@ -236,7 +252,7 @@ cdef int64_t padding(const Traits* traits, int bits, bint runs) noexcept nogil:
         return 0
     if 5 <= bits <= 7:
         return 129
-    return 9 if bits == 3 or (bits == 2 and runs) else 0
+    return 9 if bits == 3 else 0
 
 
 cdef Choice choose(const Traits* traits) noexcept nogil:
@@ -244,38 +260,35 @@ cdef Choice choose(const Traits* traits) noexcept nogil:
     cdef Choice choice
     cdef int bits = bit_width(traits.entries)
     cdef int64_t indices = (traits.count * bits + 7) // 8
-    cdef bint runs
     choice.encoding = PLAIN
     choice.tuning = choice.plain_tuning = plain_tuning(traits)
     choice.padded = 0
-    choice.unsure = False
+    choice.has_runs = choice.unsure = False
     if traits.entries == 0 or traits.table + indices >= traits.plain:
-        return choice
-    if traits.rising >= 0.9 and bits > 2:
         return choice
     if traits.width == 1 and traits.entries > 16:
         return choice
-    if 0 < traits.width <= 4 and bits > 8 and traits.entries > traits.count // 8:
+    if bits > 8 and (traits.width and is_near(traits) or traits.entries > traits.rare * traits.count / 2):
         return choice
-    if bits <= 8:
-        runs = traits.equal >= 0.5 or (bits >= 4 and traits.equal >= 0.3)
-        choice.encoding = DICT
-        if runs:
-            choice.tuning = RUNS
-            choice.padded = padding(traits, bits, True)
-        else:
-            choice.tuning = BASE
-            if traits.count < MIN_PADDED:
-                choice.tuning = LEVEL
-            elif traits.table <= indices:
-                choice.tuning = ENTROPY
-            choice.padded = padding(traits, bits, False)
+    if traits.width == 2 and bits > 8 and (traits.entries > traits.count // 8 or traits.differing < 1.5):
         return choice
     choice.encoding = DICT
+    if bits <= 8:
+        choice.tuning = BASE
+        if traits.equal >= 0.3:
+            choice.tuning = RUNS
+            choice.has_runs = traits.count >= MIN_PADDED
+        elif traits.count < MIN_PADDED:
+            choice.tuning = LEVEL
+        elif traits.table <= indices:
+            choice.tuning = ENTROPY
+        if not choice.has_runs:
+            choice.padded = padding(traits, bits, choice.tuning == RUNS)
+        return choice
     choice.unsure = traits.entries > traits.count // 8 or traits.equal >= 0.3
     if traits.equal >= 0.3:
         choice.tuning = RUNS
-    elif traits.width == 0 and not traits.same_length:
+    elif traits.stride == 0:
         choice.tuning = ENTROPY
     else:
         choice.tuning = BASE

@@ -44,5 +44,6 @@ cdef int index_values(Dictionary* dictionary, const Source* source, const Limits
 # The scratch must be left alone until the indices are packed.
 cdef bint sort_entries(Dictionary* dictionary, int kind, int64_t table, Scratch* scratch) noexcept nogil
 cdef bint is_walk(const Dictionary* dictionary) noexcept nogil
-cdef void pack_indices(const Dictionary* dictionary, int width, uint8_t* out) noexcept nogil
+cdef void pack_indices(const Dictionary* dictionary, int64_t start, int64_t count, int width,
+                       uint8_t* out) noexcept nogil
 cdef void free_dictionary(Dictionary* dictionary) noexcept nogil

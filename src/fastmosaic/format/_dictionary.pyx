@@ -23,6 +23,8 @@ cdef enum:
     FEW_SLOTS = 1 << FEW_LOG_SLOTS
     # Sorting more texts takes longer than it is worth.
     MAX_SORTED_TEXTS = 16384
+    # In fewer rows, most entries are found in the order of their frequency.
+    MIN_SORTED_ROWS = 1000
     MAX_INSERTED = 64  # entries that are sorted by insertion
 
 
@@ -414,7 +416,7 @@ cdef bint sort_entries(Dictionary* dictionary, int kind, int64_t table, Scratch*
 
     They are sorted by their bytes, which makes a table small; if there are more than 256 and some
     are much more frequent than others, by their frequency, which makes indices small. `table` is
-    the size of the entries. Very many texts keep their order.
+    the size of the entries. Very many texts keep their order, and so do the entries of few rows.
     """
     cdef int64_t count = dictionary.count, i, start = 0, end
     cdef int64_t size = count * <int64_t>(3 * sizeof(Keyed) + sizeof(Value) + 2 * sizeof(uint32_t))
@@ -425,7 +427,7 @@ cdef bint sort_entries(Dictionary* dictionary, int kind, int64_t table, Scratch*
     cdef uint32_t* places
     cdef uint32_t* rows
     dictionary.index_bits = width
-    if count < 2 or (texts and count > MAX_SORTED_TEXTS):
+    if dictionary.num_indices < MIN_SORTED_ROWS or (texts and count > MAX_SORTED_TEXTS):
         return True
     items = <Keyed*>need(scratch, size)
     if items == NULL:
@@ -520,9 +522,10 @@ cdef inline void pack(const uint32_t* indices, const uint32_t* places, int64_t c
         filled -= 8
 
 
-cdef void pack_indices(const Dictionary* dictionary, int width, uint8_t* out) noexcept nogil:
-    """Write the indices with `width` bits each, low bit first."""
+cdef void pack_indices(const Dictionary* dictionary, int64_t start, int64_t count, int width,
+                       uint8_t* out) noexcept nogil:
+    """Write `count` indices with `width` bits each, low bit first."""
     if dictionary.places == NULL:
-        pack(dictionary.indices, NULL, dictionary.num_indices, width, out)
+        pack(dictionary.indices + start, NULL, count, width, out)
     else:
-        pack(dictionary.indices, dictionary.places, dictionary.num_indices, width, out)
+        pack(dictionary.indices + start, dictionary.places, count, width, out)

@@ -8,6 +8,7 @@ is predicted from counts (how many distinct values, equal neighbours, rising val
 where the prediction is unsure.
 """
 
+from libc.math cimport log2
 from libc.stdint cimport INT64_MAX, UINT32_MAX, int64_t, uint8_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcmp, memcpy, memset
@@ -17,8 +18,8 @@ from cpython.memoryview cimport PyMemoryView_FromMemory
 
 from fastmosaic.format._arrow cimport ArrowArray
 from fastmosaic.format._choice cimport (
-    BASE, LEVEL, MAX_ENTRIES, MIN_BLOCK, MIN_GROUP, MIXED, NEAR, SAMPLE_BYTES, SHORT, STEP, ZERO, Choice, Rule, Traits,
-    choose, describe, describe_numbers, parameters_of,
+    BASE, ENTROPY, LEVEL, MAX_ENTRIES, MIN_BLOCK, MIN_GROUP, MIXED, NEAR, PARTS, RUN_SAMPLE, RUNS, SAMPLE_BYTES,
+    SHORT, SMALL_PAGE, PADDING, Choice, Rule, Traits, choose, compare_numbers, describe, parameters_of, recurring,
 )
 from fastmosaic.format._collect cimport (
     BLOCK, FINE, NO_MEMORY, ArrowColumns, CollectedColumns, Scratch, Source, Value, Walk, assemble, check,
@@ -53,6 +54,7 @@ _FACTS = (
 cdef struct Encoded:
     int encoding
     int tuning
+    int64_t stride     # bytes of each value or index in the data; 0 if they differ
     bint has_nulls
     int64_t rows
     int64_t num_nulls
@@ -97,6 +99,9 @@ cdef int64_t compress_page(const Encoded* page, const Rule* rule, uint8_t* out, 
     cdef Parameters parameters = parameters_of(page.tuning, rule)
     cdef int64_t[2] cuts
     cdef int num_cuts = 0
+    if page.tuning == NEAR and rule.is_tuned:
+        parameters.distance = page.stride
+        parameters.start = 2 + page.meta + page.nulls + page.stride
     if rule.is_tuned and rule.by_cost:
         if page.encoding == DICT and page.meta >= MIN_BLOCK // 2 and page.data >= MIN_BLOCK:
             cuts[num_cuts] = 2 + page.meta
@@ -107,26 +112,34 @@ cdef int64_t compress_page(const Encoded* page, const Rule* rule, uint8_t* out, 
     return zstd_compress(&parameters, page.page, page_size(page), cuts, num_cuts, out, room)
 
 
-cdef void put_plain(const Source* source, const uint8_t* numbers, uint8_t* at) noexcept nogil:
-    """Write the values as PLAIN; `numbers` are those of a column of numbers."""
-    cdef Value[BLOCK] values
-    cdef Value value
-    cdef Walk walk
-    cdef int i, count, width = width_of(source.kind)
+cdef void put_numbers(const uint8_t* numbers, int64_t count, int kind, uint8_t* at) noexcept nogil:
+    """Write numbers as PLAIN."""
+    cdef int width = number_width(kind)
     cdef int64_t k
-    if source.kind == TIMESTAMP_NS:
+    cdef Value value
+    if kind == TIMESTAMP_NS:
         value.high = 0
-        for k in range(source.valid):
+        for k in range(count):
             value.low = (<const uint64_t*>numbers)[k]
             at = put_value(at, &value, TIMESTAMP_NS)
     elif width == 1:
-        memcpy(at, numbers, source.valid)
+        memcpy(at, numbers, count)
     elif width == 2:
-        fm_swap_all16(at, numbers, source.valid)
+        fm_swap_all16(at, numbers, count)
     elif width == 4:
-        fm_swap_all32(at, numbers, source.valid)
-    elif width == 8:
-        fm_swap_all64(at, numbers, source.valid)
+        fm_swap_all32(at, numbers, count)
+    else:
+        fm_swap_all64(at, numbers, count)
+
+
+cdef void put_plain(const Source* source, const uint8_t* numbers, uint8_t* at) noexcept nogil:
+    """Write the values as PLAIN; `numbers` are those of a column of numbers."""
+    cdef Value[BLOCK] values
+    cdef Walk walk
+    cdef int i, count
+    cdef int64_t k
+    if number_width(source.kind):
+        put_numbers(numbers, source.valid, source.kind, at)
     elif source.gathered != NULL:
         memcpy(at, source.data, source.gathered.data.size)
     elif source.kind >= BINARY:
@@ -178,55 +191,31 @@ cdef int put_page(Source* source, const uint8_t* numbers, const Value* first,
         put_nulls(source, at)
         at += out.nulls
     if out.encoding == DICT:
-        pack_indices(dictionary, bits, at)
+        pack_indices(dictionary, 0, dictionary.num_indices, bits, at)
     elif out.encoding == PLAIN:
         put_plain(source, numbers, at)
     return FINE
 
 
-cdef int64_t sample_size(const uint8_t* data, int64_t size, int tuning, const Rule* rule,
+cdef int64_t sample_size(const uint8_t* data, int64_t size, int tuning, int64_t stride, const Rule* rule,
                          Workspace* space) noexcept nogil:
-    """Return the compressed size of some bytes of PLAIN data, or an error of zstd."""
+    """Return the compressed size of some values or indices, or an error of zstd."""
     cdef Parameters parameters = parameters_of(tuning, rule)
-    cdef int64_t room = zstd_bound(SAMPLE_BYTES)
+    cdef int64_t room = zstd_bound(size)
     cdef uint8_t* out = need(&space.sample, room)
     if out == NULL:
         return ZSTD_NO_MEMORY
+    if tuning == NEAR and rule.is_tuned:
+        parameters.start = parameters.distance = stride
     return zstd_compress(&parameters, data, size, NULL, 0, out, room)
 
 
-cdef const uint8_t* plain_sample(const Encoded* page, int64_t size) noexcept nogil:
-    """Return `size` bytes from the middle of PLAIN data, from a multiple of eight."""
-    return page.page + 2 + page.nulls + (page.data - size) // 2 // 8 * 8
-
-
-cdef int tune_plain(Encoded* page, const Traits* traits, const Rule* rule, Workspace* space) noexcept nogil:
-    """Try on a sample whether values resemble those just before them; return a Fault."""
-    cdef int64_t size = max(<int64_t>SAMPLE_BYTES // 4, min(page.data // 8, <int64_t>SAMPLE_BYTES)), now, then
-    cdef const uint8_t* sample = plain_sample(page, size)
-    cdef int other
-    cdef double factor
-    if page.data < 4 * SAMPLE_BYTES:
-        return FINE
-    if traits.width == 0 and page.tuning == LEVEL:
-        other = NEAR
-        factor = 0.98
-    elif traits.width == 8 and page.tuning == BASE and traits.close >= 0.8:
-        # Matches far away mislead BASE in a whole page, but not in a sample.
-        other = NEAR
-        factor = 1.001
-    elif traits.width == 8 and page.tuning == NEAR and traits.rising >= 0.9:
-        other = ZERO
-        factor = 1
-    else:
-        return FINE
-    now = sample_size(sample, size, page.tuning, rule, space)
-    then = sample_size(sample, size, other, rule, space)
-    if now < 0 or then < 0:
-        return NO_MEMORY
-    if then < factor * now:
-        page.tuning = other
-    return FINE
+cdef int64_t compressed_share(const uint8_t* data, int64_t size, int tuning, int64_t stride, const Rule* rule,
+                              Workspace* space) noexcept nogil:
+    """Return the size that data has after compression, predicted from a sample; or an error."""
+    cdef int64_t part = min(size, max(<int64_t>SAMPLE_BYTES // 4, min(size // 8, <int64_t>SAMPLE_BYTES)))
+    cdef int64_t found = sample_size(data + (size - part) // 2 // 8 * 8, part, tuning, stride, rule, space)
+    return found * size // part if found > 0 else found
 
 
 cdef int keep_frame(Encoded* page, const Rule* rule) noexcept nogil:
@@ -239,12 +228,65 @@ cdef int keep_frame(Encoded* page, const Rule* rule) noexcept nogil:
     return FINE if page.frame_size >= 0 else NO_MEMORY
 
 
-cdef int64_t compressed_share(const uint8_t* data, int64_t size, int tuning, const Rule* rule,
-                              Workspace* space) noexcept nogil:
-    """Return the size that data has after compression, predicted from a sample; or an error."""
-    cdef int64_t part = min(size, <int64_t>SAMPLE_BYTES)
-    cdef int64_t found = sample_size(data + (size - part) // 2 // 8 * 8, part, tuning, rule, space)
-    return found * size // part if found > 0 else found
+cdef int tune_plain(const uint8_t* numbers, const Traits* traits, const Rule* rule, Workspace* space,
+                    Encoded* page) noexcept nogil:
+    """Find the parameters that suit a PLAIN page, where counts do not tell; return a Fault."""
+    cdef double recurs
+    if traits.width == 0:
+        return tune_texts(traits, rule, space, page) if page.tuning == LEVEL and page.data >= 4 * SAMPLE_BYTES else FINE
+    # The first bytes of a float tell little: decimal fractions make the others recur.
+    if page.tuning == NEAR and traits.is_float or page.data >= SAMPLE_BYTES and page.tuning in (BASE, LEVEL) and (
+            traits.stride - traits.differing >= 2.5):
+        # Matches far away mislead BASE in a whole page, but not in a sample.
+        if not choose_smaller(page, BASE if page.data > SMALL_PAGE else LEVEL, NEAR, 1.001, rule, space):
+            return NO_MEMORY
+    if page.tuning == NEAR:
+        recurs = recurring(numbers, traits.count, traits.width)
+        if recurs >= 0.6:
+            page.tuning = LEVEL
+        elif recurs >= 0.2:
+            return try_level(page, rule)
+    return FINE
+
+
+cdef int tune_texts(const Traits* traits, const Rule* rule, Workspace* space, Encoded* page) noexcept nogil:
+    """Find out whether texts resemble the ones before, or in part some others; return a Fault."""
+    cdef const uint8_t* data = page.page + 2 + page.nulls
+    cdef int64_t near = compressed_share(data, page.data, NEAR, page.stride, rule, space)
+    cdef int64_t parts = compressed_share(data, page.data, PARTS, page.stride, rule, space), base = 0
+    if page.data <= 12 * traits.count:
+        base = compressed_share(data, page.data, BASE, page.stride, rule, space)
+    if near < 0 or parts < 0 or base < 0:
+        return NO_MEMORY
+    if near < 0.98 * parts:
+        page.tuning = NEAR
+    elif parts < 0.98 * base:
+        page.tuning = PARTS
+    return FINE
+
+
+cdef bint choose_smaller(Encoded* page, int one, int other, double factor, const Rule* rule,
+                         Workspace* space) noexcept nogil:
+    """Choose between two kinds of parameters by a sample; return False without memory."""
+    cdef const uint8_t* data = page.page + 2 + page.nulls
+    cdef int64_t now = compressed_share(data, page.data, one, page.stride, rule, space)
+    cdef int64_t then = compressed_share(data, page.data, other, page.stride, rule, space)
+    page.tuning = other if then < factor * now else one
+    return now >= 0 and then >= 0
+
+
+cdef int try_level(Encoded* page, const Rule* rule) noexcept nogil:
+    """Compress a page also with the parameters of the level, and keep the smaller frame; return a Fault."""
+    cdef Encoded other = page[0]
+    cdef int fault = keep_frame(page, rule)
+    if fault:
+        return fault
+    other.tuning = LEVEL
+    fault = keep_frame(&other, rule)
+    if not fault and other.frame_size < page.frame_size:
+        page[0], other = other, page[0]
+    free(other.frame)
+    return fault
 
 
 cdef int try_plain(Source* source, const uint8_t* numbers, const Value* first, const Choice* choice,
@@ -253,112 +295,135 @@ cdef int try_plain(Source* source, const uint8_t* numbers, const Value* first, c
     cdef const Dictionary* dictionary = &space.dictionary
     cdef Encoded other = out[0]
     cdef int64_t near, table
-    cdef double plain, indexed, margin
+    cdef double plain, indexed, reference
     cdef int fault
     other.page = other.frame = NULL
     other.encoding = PLAIN
     other.tuning = choice.plain_tuning
+    other.stride = traits.stride
     fault = put_page(source, numbers, first, dictionary, 0, &other)
     if fault:
         return fault
-    near = compressed_share(other.page + 2 + other.nulls, other.data, LEVEL, rule, space)
-    table = compressed_share(out.page + 2, out.meta, out.tuning, rule, space)
+    near = compressed_share(other.page + 2 + other.nulls, other.data, other.tuning, other.stride, rule, space)
+    table = compressed_share(out.page + 2, out.meta, out.tuning, 0, rule, space)
     if near < 0 or table < 0:
         free(other.page)
         return NO_MEMORY
     # zstd makes of PLAIN values: what the sample shows, where values are near each other; where
-    # they are far apart, the first of each distinct value, and references that take six bits more
-    # than an index.
-    plain = min(0.95 * near, table + (traits.count - traits.entries) * (dictionary.index_bits + 6) / 8)
-    indexed = table + traits.count * dictionary.index_bits / 8 * (1 - traits.equal)
-    # Runs and frequent values are compressed soon, and hard to predict.
-    margin = 1.5 if traits.equal >= 0.3 else 1.15
-    if plain < indexed / margin:
+    # they are far apart, the first of each distinct value, and references to places in the page.
+    reference = dictionary.index_bits - bit_width(dictionary.count) + log2(<double>other.data) + 5
+    plain = min(0.95 * near, table + (traits.count - traits.entries) * reference / 8)
+    indexed = table + traits.count * dictionary.index_bits / 8
+    if dictionary.index_bits == bit_width(dictionary.count):  # not sorted by frequency
+        indexed -= (indexed - table) * traits.equal
+    # Runs and frequent values are hard to predict; otherwise what is known of indices is exact.
+    if plain < indexed / (1.5 if traits.equal >= 0.3 else 1.15):
         free(out.page)
         out[0] = other
         return FINE
-    if plain > indexed * margin:
+    if plain > indexed * (1.5 if traits.equal >= 0.3 else 1):
         free(other.page)
         return FINE
     fault = keep_frame(out, rule)
     if not fault:
         fault = keep_frame(&other, rule)
-    keep_smaller(out, &other)
-    return fault
-
-
-cdef void keep_smaller(Encoded* out, Encoded* other) noexcept nogil:
-    """Keep the page whose frame is smaller, and free the other one."""
     if other.frame_size < out.frame_size:
-        out[0], other[0] = other[0], out[0]
+        out[0], other = other, out[0]
     free(other.page)
     free(other.frame)
-
-
-cdef int try_unpadded(Source* source, const uint8_t* numbers, const Value* first, const Rule* rule,
-                      Workspace* space, Encoded* out) noexcept nogil:
-    """Leave the unused entries of the dictionary in `out` out, if that is smaller; return a Fault.
-
-    They seldom pay in pages that are compressed to very little.
-    """
-    cdef Encoded other = out[0]
-    cdef int fault = keep_frame(out, rule)
-    if fault or (space.dictionary.count > 4 and out.frame_size > page_size(out) // 16):
-        return fault
-    other.page = other.frame = NULL
-    if space.dictionary.count <= 4:
-        other.tuning = ZERO
-    fault = put_page(source, numbers, first, &space.dictionary, 0, &other)
-    if not fault:
-        fault = keep_frame(&other, rule)
-        keep_smaller(out, &other)
     return fault
 
 
-cdef int try_steps(Encoded* page, const Rule* rule) noexcept nogil:
-    """Compress a page of small rising numbers in two ways, and keep the smaller frame; return a Fault.
+cdef int64_t run_sample(int64_t count) noexcept nogil:
+    """Return how many of the values to compress to choose a page for runs."""
+    return min(<int64_t>RUN_SAMPLE, max(count // 4, min(count, <int64_t>RUN_SAMPLE // 2)))
 
-    Which one it is depends on chance, so that a sample does not tell.
+
+cdef int64_t sampled_indices(const Dictionary* dictionary, int bits, int tuning, const Rule* rule,
+                             Workspace* space) noexcept nogil:
+    """Return the size after compression of some indices from the middle, or an error of zstd."""
+    cdef int64_t count = run_sample(dictionary.num_indices)
+    cdef uint8_t[RUN_SAMPLE + 8] packed
+    pack_indices(dictionary, (dictionary.num_indices - count) // 2, count, bits, packed)
+    return sample_size(packed, (count * bits + 7) // 8, tuning, 1, rule, space)
+
+
+cdef int64_t sampled_numbers(const uint8_t* numbers, const Traits* traits, int kind, const Rule* rule,
+                             Workspace* space) noexcept nogil:
+    """Return the size after compression of some PLAIN numbers from the middle, or an error of zstd."""
+    cdef int64_t count = run_sample(traits.count)
+    cdef uint8_t[12 * RUN_SAMPLE] plain
+    put_numbers(numbers + (traits.count - count) // 2 * traits.width, count, kind, plain)
+    return sample_size(plain, count * traits.stride, NEAR, traits.stride, rule, space)
+
+
+cdef int choose_for_runs(const uint8_t* numbers, int kind, const Traits* traits, const Rule* rule, Workspace* space,
+                         Choice* choice) noexcept nogil:
+    """Choose by samples among the pages that suit runs of few distinct values; return a Fault.
+
+    Indices of one byte each let zstd count the values of a run; those of few bits are short, but
+    runs begin within bytes.
     """
-    cdef Encoded other
-    cdef int fault = keep_frame(page, rule)
-    if fault:
-        return fault
-    other = page[0]
-    other.tuning = STEP
-    fault = keep_frame(&other, rule)
-    if not fault and other.frame_size < page.frame_size:
-        page.tuning = STEP
-        page.frame, other.frame = other.frame, page.frame
-        page.frame_size = other.frame_size
-    free(other.frame)
-    return fault
+    cdef const Dictionary* dictionary = &space.dictionary
+    cdef int bits = bit_width(traits.entries), tuning
+    cdef int64_t found, least
+    cdef double shown = run_sample(traits.count) / <double>traits.count
+    choice.tuning = NEAR
+    choice.padded = 129
+    least = sampled_indices(dictionary, 8, NEAR, rule, space)
+    found = sampled_indices(dictionary, 8, RUNS, rule, space)
+    if least < 0 or found < 0:
+        return NO_MEMORY
+    if found < least:
+        least = found
+        choice.tuning = RUNS
+    least += <int64_t>(shown * PADDING)
+    if bits <= 4:
+        if bits == 3:
+            bits = 4
+        for tuning in range(<int>RUNS, <int>ENTROPY + 1):
+            found = sampled_indices(dictionary, bits, tuning, rule, space)
+            if found < 0:
+                return NO_MEMORY
+            if tuning == RUNS:  # finds more in a whole page
+                found -= found // 32
+            if found < least:
+                least = found
+                choice.tuning = tuning
+                choice.padded = 9 if bits == 4 else 0
+    if traits.width and traits.differing <= 2:
+        found = sampled_numbers(numbers, traits, kind, rule, space)
+        if found < 0:
+            return NO_MEMORY
+        # About half of a table is left after compression.
+        if found < least + shown * traits.table / 2:
+            choice.encoding = PLAIN
+            choice.tuning = NEAR
+    return FINE
 
 
 cdef int finish_page(Source* source, const uint8_t* numbers, const Value* first, const Traits* traits,
                      const Rule* rule, Workspace* space, Encoded* out) noexcept nogil:
     """Write the page that is probably the smallest after compression; return a Fault."""
     cdef Choice choice = choose(traits)
-    cdef int fault
-    out.encoding = choice.encoding
-    out.tuning = choice.tuning
-    if out.encoding == DICT:
+    cdef int fault = FINE
+    if choice.encoding == DICT:
         if not sort_entries(&space.dictionary, source.kind, traits.table, &space.sorting):
             return NO_MEMORY
-        if out.tuning == BASE and space.dictionary.count > 256 and is_walk(&space.dictionary):
-            out.tuning = SHORT
-    fault = put_page(source, numbers, first, &space.dictionary, choice.padded, out)
-    if fault:
-        return fault
-    if choice.unsure:
+        if choice.has_runs:
+            fault = choose_for_runs(numbers, source.kind, traits, rule, space, &choice)
+        elif choice.tuning == BASE and space.dictionary.count > 256 and is_walk(&space.dictionary):
+            choice.tuning = SHORT
+    out.encoding = choice.encoding
+    out.tuning = choice.tuning
+    out.stride = traits.stride if out.encoding == PLAIN else 1
+    if not fault:
+        fault = put_page(source, numbers, first, &space.dictionary, choice.padded, out)
+    if not fault and choice.unsure:
         fault = try_plain(source, numbers, first, &choice, traits, rule, space, out)
-    elif choice.padded:
-        fault = try_unpadded(source, numbers, first, rule, space, out)
-    if fault or out.encoding != PLAIN or out.frame != NULL or not rule.is_tuned:
+    if fault or out.encoding != PLAIN or out.frame != NULL or choice.has_runs or not rule.is_tuned:
         return fault
-    if out.tuning == ZERO and out.data > 4 * SAMPLE_BYTES:
-        return try_steps(out, rule)
-    return tune_plain(out, traits, rule, space)
+    return tune_plain(numbers, traits, rule, space, out)
 
 
 cdef int put_smaller(Source* source, const uint8_t* numbers, const Value* first, const Traits* traits,
@@ -377,7 +442,7 @@ cdef bint all_equal(const uint8_t* data, int64_t count, int width) noexcept nogi
 cdef int encode_numbers(Source* source, const Rule* rule, bint use_dictionary, bint is_float, bint measured,
                         Workspace* space, Encoded* out) noexcept nogil:
     """Encode a column of numbers; return a Fault."""
-    cdef int width = number_width(source.kind), status = 0, fault
+    cdef int width = number_width(source.kind), status = 0
     cdef const uint8_t* numbers = numbers_of(source, &space.numbers)
     cdef Dictionary* dictionary = &space.dictionary
     cdef Limits limits
@@ -393,7 +458,15 @@ cdef int encode_numbers(Source* source, const Rule* rule, bint use_dictionary, b
             out.range.is_known = True
             out.range.low = out.range.high = first
         return put_page(source, numbers, &first, NULL, 0, out)
+    traits.width = width
+    traits.is_float = is_float
+    traits.count = source.valid
+    traits.plain = plain_size_of(source)
+    traits.stride = width_of(source.kind)
     dictionary.seen = 0
+    if rule.by_cost:
+        compare_numbers(&traits, numbers)
+        use_dictionary &= traits.rising < 0.9
     if use_dictionary:
         # By cost: a table that is not smaller than the values is of no use.
         limits.entries = min(<int64_t>MAX_ENTRIES, source.valid // 2 + 1) if rule.by_cost else rule.max_entries
@@ -404,15 +477,9 @@ cdef int encode_numbers(Source* source, const Rule* rule, bint use_dictionary, b
             return NO_MEMORY
     if measured:
         measure_numbers(numbers, source, is_float, dictionary if status else NULL, &out.range)
-    traits.width = width
-    traits.is_float = is_float
-    traits.count = source.valid
-    traits.plain = plain_size_of(source)
-    traits.same_length = True
     describe(&traits, dictionary, status)
     if not rule.by_cost:
         return put_smaller(source, numbers, &first, &traits, space, out)
-    describe_numbers(&traits, numbers, dictionary)
     return finish_page(source, numbers, &first, &traits, rule, space, out)
 
 
@@ -426,15 +493,14 @@ cdef int encode_values(Source* source, const Rule* rule, bint use_dictionary, bi
     cdef Value first
     cdef Walk walk
     cdef int status = 0, fault, count, i
-    cdef bint constant = True, same_length = True
+    cdef bint constant = True
     memset(&walk, 0, sizeof(Walk))
     walk.source = source
     next_block(&walk, values)
     first = values[0]
-    traits.plain = plain_size_of(source)
     if use_dictionary:
         limits.entries = min(<int64_t>MAX_ENTRIES, source.valid // 2 + 1) if rule.by_cost else rule.max_entries
-        limits.bytes = traits.plain if rule.by_cost else rule.max_bytes
+        limits.bytes = plain_size_of(source) if rule.by_cost else rule.max_bytes
         limits.guesses = rule.by_cost
         status = index_values(dictionary, source, &limits)
         if status < 0:
@@ -451,10 +517,12 @@ cdef int encode_values(Source* source, const Rule* rule, bint use_dictionary, bi
         return put_page(source, NULL, &first, NULL, 0, out)
     if measured:
         measure_values(source, dictionary if status else NULL, &out.range)
-    traits.width = 0
-    traits.is_float = False
+    memset(&traits, 0, sizeof(Traits))
+    traits.plain = plain_size_of(source)
     traits.count = source.valid
-    traits.same_length = traits.plain == source.valid * size_value(&first, source.kind)
+    traits.stride = size_value(&first, source.kind)
+    if traits.plain != source.valid * traits.stride:
+        traits.stride = 0
     describe(&traits, dictionary, status)
     if not rule.by_cost:
         return put_smaller(source, NULL, &first, &traits, space, out)
@@ -719,7 +787,7 @@ cdef class EncodedPages:
     cdef int _bucket_tuning(self) noexcept nogil:
         """Return what suits most bytes of the bucket."""
         cdef int64_t[MIXED + 1] bytes_of
-        cdef int64_t total = 0, near = 0
+        cdef int64_t total = 0
         cdef Py_ssize_t i
         cdef int tuning
         memset(bytes_of, 0, sizeof(bytes_of))
@@ -730,9 +798,7 @@ cdef class EncodedPages:
         for tuning in range(MIXED):
             if 10 * bytes_of[tuning] > 9 * total:
                 return tuning
-        for tuning in range(NEAR, STEP + 1):
-            near += bytes_of[tuning]
-        if 2 * near > total:
+        if 2 * bytes_of[<int>NEAR] > total:
             return NEAR
         return MIXED
 

@@ -6,7 +6,8 @@ Each thread keeps one context for each direction until it ends.
 
 from libc.stdint cimport int64_t, uint8_t
 
-# How a frame is compressed. With a `level`, the other numbers are those of the level.
+# How a frame is compressed. Without a strategy, the other numbers are those of the level. With a
+# `distance`, bytes from `start` on are only compared with those so many bytes before.
 cdef struct Parameters:
     int level
     bint checksum
@@ -16,6 +17,8 @@ cdef struct Parameters:
     int chain_log
     int search_log
     int min_match
+    int64_t start
+    int64_t distance
 
 cdef enum:
     FAST = 1   # strategies

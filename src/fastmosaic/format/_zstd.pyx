@@ -49,14 +49,102 @@ cdef extern from *:
         return ZSTD_isError(result) ? -(int64_t)ZSTD_getErrorCode(result) : (int64_t)result;
     }
 
+    static inline uint64_t fm_word(const uint8_t* at) { uint64_t word; memcpy(&word, at, 8); return word; }
+    static inline uint32_t fm_half(const uint8_t* at) { uint32_t half; memcpy(&half, at, 4); return half; }
+
+    /* Bytes from `first` on may match those `distance` before, which are in the same buffer. */
+    typedef struct { const uint8_t* first; size_t distance; } fm_Before;
+
+    static inline ZSTD_Sequence fm_match(const uint8_t* literals, const uint8_t* at, const uint8_t* stop,
+                                         size_t distance) {
+        ZSTD_Sequence found = {(unsigned)distance, (unsigned)(at - literals), (unsigned)(stop - at), 0};
+        return found;
+    }
+
+    /* Match values of 4 or 8 bytes with the ones before them: each has a beginning and an end that
+       may be the same, and what is between them is not looked at. Where runs end is hard to predict
+       for a processor, so this loop does not branch. */
+    static inline size_t fm_match_values(ZSTD_Sequence* found, const uint8_t* literals, const uint8_t* at,
+                                         const uint8_t* end, const int width) {
+        const uint8_t* start = at; /* of the bytes that are the same */
+        const uint8_t* stop = at;
+        uint64_t differ;
+        size_t count = 0;
+        int is_equal, ends;
+        for (; end - at >= width; at += width) {
+            differ = width == 8 ? fm_word(at) ^ fm_word(at - 8) : fm_half(at) ^ fm_half(at - 4);
+            is_equal = differ == 0;
+            differ |= (uint64_t)is_equal; /* zeros cannot be counted in 0 */
+            stop = at + (__builtin_ctzll(differ) >> 3);
+            ends = !is_equal & (stop - start >= 3);
+            found[count] = fm_match(literals, start, stop, (size_t)width);
+            count += (size_t)ends;
+            literals = ends ? stop : literals;
+            stop = at + width;
+            start = is_equal ? start : stop - ((__builtin_clzll(differ) - 64 + 8 * width) >> 3);
+        }
+        if (stop - start >= 3) {
+            found[count++] = fm_match(literals, start, stop, (size_t)width);
+            literals = stop;
+        }
+        found[count++] = fm_match(literals, end, end, 0);
+        return count;
+    }
+
+    /* Match bytes with those `distance` before. */
+    static size_t fm_match_bytes(ZSTD_Sequence* found, const uint8_t* literals, const uint8_t* at,
+                                 const uint8_t* end, size_t distance) {
+        const uint64_t low = 0x7F7F7F7F7F7F7F7FULL;
+        const uint8_t* stop;
+        uint64_t differ, same;
+        size_t count = 0;
+        while (end - at >= 8) {
+            differ = fm_word(at) ^ fm_word(at - distance);
+            same = ~(((differ & low) + low) | differ | low); /* the high bit of equal bytes */
+            same &= same >> 8 & same >> 16;
+            if (same == 0) {
+                at += 6;
+                continue;
+            }
+            at += __builtin_ctzll(same) >> 3;
+            stop = at + 3;
+            while (end - stop >= 8 && fm_word(stop) == fm_word(stop - distance)) stop += 8;
+            while (stop < end && *stop == *(stop - distance)) stop++;
+            found[count++] = fm_match(literals, at, stop, distance);
+            at = literals = stop;
+        }
+        found[count++] = fm_match(literals, end, end, 0);
+        return count;
+    }
+
+    /* Find the matches of a block, of at least three bytes. Between values that resemble the ones
+       before them these are nearly all that there are, and they are found faster than by hashes. In
+       a block before `first`, zstd searches on its own. There is room for a match of each three bytes. */
+    static size_t fm_find_before(void* state, ZSTD_Sequence* found, size_t room, const void* block, size_t size,
+                                 const void* dictionary, size_t dictionary_size, int level, size_t window) {
+        const fm_Before* before = (const fm_Before*)state;
+        const uint8_t* start = (const uint8_t*)block;
+        const uint8_t* end = start + size;
+        const uint8_t* at = start;
+        (void)room, (void)dictionary, (void)dictionary_size, (void)level, (void)window;
+        if (end <= before->first) return ZSTD_SEQUENCE_PRODUCER_ERROR;
+        if (at < before->first) at = before->first;
+        if (before->distance != 4 && before->distance != 8)
+            return fm_match_bytes(found, start, at, end, before->distance);
+        at += (before->distance - (size_t)(at - before->first) % before->distance) % before->distance;
+        if (before->distance == 8) return fm_match_values(found, start, at, end, 8);
+        return fm_match_values(found, start, at, end, 4);
+    }
+
     /* Compress to one frame with its content size; a block of the frame ends at each cut. */
     static int64_t fm_compress(int level, int checksum, int strategy, int window_log, int hash_log,
-                               int chain_log, int search_log, int min_match, const uint8_t* data,
-                               int64_t size, const int64_t* cuts, int num_cuts, uint8_t* out,
-                               int64_t room) {
+                               int chain_log, int search_log, int min_match, int64_t start,
+                               int64_t distance, const uint8_t* data, int64_t size,
+                               const int64_t* cuts, int num_cuts, uint8_t* out, int64_t room) {
         ZSTD_CCtx* context = fm_compressor();
         ZSTD_inBuffer input = {data, 0, 0};
         ZSTD_outBuffer output = {out, (size_t)room, 0};
+        fm_Before before = {data + start, (size_t)distance};
         size_t left;
         int i;
         if (context == NULL) return -ZSTD_error_memory_allocation;
@@ -73,6 +161,11 @@ cdef extern from *:
             ZSTD_CCtx_setParameter(context, ZSTD_c_searchLog, search_log);
             ZSTD_CCtx_setParameter(context, ZSTD_c_minMatch, min_match);
             ZSTD_CCtx_setParameter(context, ZSTD_c_targetLength, 0);
+        }
+        if (distance) {
+            ZSTD_registerSequenceProducer(context, &before, fm_find_before);
+            ZSTD_CCtx_setParameter(context, ZSTD_c_enableSeqProducerFallback, 1);
+            ZSTD_CCtx_setParameter(context, ZSTD_c_searchForExternalRepcodes, ZSTD_ps_enable);
         }
         if (num_cuts == 0) {
             left = ZSTD_compress2(context, out, (size_t)room, data, (size_t)size);
@@ -116,9 +209,9 @@ cdef extern from *:
     """
     bint fm_make_keys()
     int64_t fm_compress(int level, bint checksum, int strategy, int window_log, int hash_log,
-                        int chain_log, int search_log, int min_match, const uint8_t* data,
-                        int64_t size, const int64_t* cuts, int num_cuts, uint8_t* out,
-                        int64_t room) nogil
+                        int chain_log, int search_log, int min_match, int64_t start, int64_t distance,
+                        const uint8_t* data, int64_t size, const int64_t* cuts, int num_cuts,
+                        uint8_t* out, int64_t room) nogil
     int64_t fm_decompress(const uint8_t* frame, int64_t size, uint8_t* out, int64_t room) nogil
     int64_t fm_decompress_front(const uint8_t* frame, int64_t size, uint8_t* out,
                                 int64_t room) nogil
@@ -166,7 +259,7 @@ cdef int64_t zstd_compress(const Parameters* parameters, const uint8_t* data, in
     return fm_compress(
         parameters.level, parameters.checksum, parameters.strategy, parameters.window_log,
         parameters.hash_log, parameters.chain_log, parameters.search_log, parameters.min_match,
-        data, size, cuts, num_cuts, out, room)
+        parameters.start, parameters.distance, data, size, cuts, num_cuts, out, room)
 
 
 cdef int64_t zstd_decompress(const uint8_t* frame, int64_t size, uint8_t* out,
@@ -196,6 +289,7 @@ def compress(const uint8_t[::1] data not None, int level, bint checksum):
     parameters.level = level
     parameters.checksum = checksum
     parameters.strategy = 0
+    parameters.start = parameters.distance = 0
     with nogil:
         done = zstd_compress(&parameters, source, size, NULL, 0, to, room)
     _check(done)
