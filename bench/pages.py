@@ -19,7 +19,7 @@ ROWS = (15_000, 2_000)
 STEPS: dict[str, dict[str, Any]] = {
     "rule of Apache's writer, level 1": {"max_dict_entries": 255, "compression_level": 1},
     "pages by cost, level 1 (steps 1 to 4)": {"compression_level": 1},
-    "also blocks and zstd parameters (the default)": {},
+    "also blocks and matches (the default)": {},
 }
 PARQUET = "Parquet, zstd, the smaller of with and without dictionaries"
 

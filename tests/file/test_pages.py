@@ -58,7 +58,7 @@ PAGES = {
     "few, equally frequent": (pa.array(distinct(8, ROWS)), DICT, 8),
     "few, one frequent": (pa.array(np.minimum(rng.geometric(0.5, ROWS), 6)), DICT, 9),
     "tens, skewed": (pa.array(np.minimum(rng.zipf(1.5, ROWS), 40)), DICT, 129),
-    "runs": (pa.array(np.repeat(distinct(50, ROWS // 5), 5)), PLAIN, None),
+    "short runs": (pa.array(np.repeat(distinct(50, ROWS // 3), 3)), PLAIN, None),
     "runs of wide values": (pa.array(np.repeat(WIDE[distinct(50, ROWS // 5)], 5)), DICT, 129),
     "a walk of int16": (pa.array(np.cumsum(rng.integers(-30, 31, ROWS)), pa.int16()), PLAIN, None),
     "hundreds of floats": (pa.array(distinct(700, ROWS) / 8, pa.float32()), DICT, 700),

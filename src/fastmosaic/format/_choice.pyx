@@ -278,8 +278,9 @@ cdef Choice choose(const Traits* traits) noexcept nogil:
         if traits.equal >= 0.3:
             choice.tuning = RUNS
             choice.has_runs = traits.count >= MIN_PADDED
-        elif traits.count < MIN_PADDED:
-            choice.tuning = LEVEL
+        elif traits.count < MIN_PADDED or (
+                traits.width == 0 and traits.table < MIN_BLOCK // 2 and indices < MIN_GROUP // 2):
+            choice.tuning = LEVEL  # finds the matches in a table of texts, too
         elif traits.table <= indices:
             choice.tuning = ENTROPY
         if not choice.has_runs:

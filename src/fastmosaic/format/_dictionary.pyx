@@ -23,7 +23,7 @@ cdef enum:
     FEW_SLOTS = 1 << FEW_LOG_SLOTS
     # Sorting more texts takes longer than it is worth.
     MAX_SORTED_TEXTS = 16384
-    # In fewer rows, most entries are found in the order of their frequency.
+    # In fewer rows, texts are found in about the order of their frequency, which is as good.
     MIN_SORTED_ROWS = 1000
     MAX_INSERTED = 64  # entries that are sorted by insertion
 
@@ -416,7 +416,7 @@ cdef bint sort_entries(Dictionary* dictionary, int kind, int64_t table, Scratch*
 
     They are sorted by their bytes, which makes a table small; if there are more than 256 and some
     are much more frequent than others, by their frequency, which makes indices small. `table` is
-    the size of the entries. Very many texts keep their order, and so do the entries of few rows.
+    the size of the entries. Very many texts keep their order, and so do the texts of few rows.
     """
     cdef int64_t count = dictionary.count, i, start = 0, end
     cdef int64_t size = count * <int64_t>(3 * sizeof(Keyed) + sizeof(Value) + 2 * sizeof(uint32_t))
@@ -427,7 +427,7 @@ cdef bint sort_entries(Dictionary* dictionary, int kind, int64_t table, Scratch*
     cdef uint32_t* places
     cdef uint32_t* rows
     dictionary.index_bits = width
-    if dictionary.num_indices < MIN_SORTED_ROWS or (texts and count > MAX_SORTED_TEXTS):
+    if texts and (count > MAX_SORTED_TEXTS or dictionary.num_indices < MIN_SORTED_ROWS):
         return True
     items = <Keyed*>need(scratch, size)
     if items == NULL:

@@ -357,6 +357,17 @@ cdef int64_t sampled_numbers(const uint8_t* numbers, const Traits* traits, int k
     return sample_size(plain, count * traits.stride, NEAR, traits.stride, rule, space)
 
 
+cdef bint try_indices(const Dictionary* dictionary, int bits, int tuning, int64_t padded, const Rule* rule,
+                      Workspace* space, int64_t* least, Choice* choice) noexcept nogil:
+    """Choose these indices if a sample is smaller than the `least` so far; return False without memory."""
+    cdef int64_t found = sampled_indices(dictionary, bits, tuning, rule, space)
+    if 0 <= found < least[0]:
+        least[0] = found
+        choice.tuning = tuning
+        choice.padded = padded
+    return found >= 0
+
+
 cdef int choose_for_runs(const uint8_t* numbers, int kind, const Traits* traits, const Rule* rule, Workspace* space,
                          Choice* choice) noexcept nogil:
     """Choose by samples among the pages that suit runs of few distinct values; return a Fault.
@@ -365,41 +376,29 @@ cdef int choose_for_runs(const uint8_t* numbers, int kind, const Traits* traits,
     runs begin within bytes.
     """
     cdef const Dictionary* dictionary = &space.dictionary
-    cdef int bits = bit_width(traits.entries), tuning
-    cdef int64_t found, least
+    cdef int bits = bit_width(traits.entries)
+    cdef int64_t found, least = INT64_MAX
     cdef double shown = run_sample(traits.count) / <double>traits.count
-    choice.tuning = NEAR
-    choice.padded = 129
-    least = sampled_indices(dictionary, 8, NEAR, rule, space)
-    found = sampled_indices(dictionary, 8, RUNS, rule, space)
-    if least < 0 or found < 0:
-        return NO_MEMORY
-    if found < least:
-        least = found
-        choice.tuning = RUNS
-    least += <int64_t>(shown * PADDING)
+    cdef bint fine = True
     if bits <= 4:
-        if bits == 3:
+        if bits > 2:
             bits = 4
-        for tuning in range(<int>RUNS, <int>ENTROPY + 1):
-            found = sampled_indices(dictionary, bits, tuning, rule, space)
-            if found < 0:
-                return NO_MEMORY
-            if tuning == RUNS:  # finds more in a whole page
-                found -= found // 32
-            if found < least:
-                least = found
-                choice.tuning = tuning
-                choice.padded = 9 if bits == 4 else 0
-    if traits.width and traits.differing <= 2:
+            fine = try_indices(dictionary, 4, RUNS, 9, rule, space, &least, choice)
+            least -= least // 32  # there are more matches in a whole page
+        fine &= try_indices(dictionary, bits, ENTROPY, 9 if bits == 4 else 0, rule, space, &least, choice)
+        least -= <int64_t>(shown * PADDING)
+    if traits.width != 1 and (bits > 4 or traits.equal >= 0.45):
+        fine &= try_indices(dictionary, 8, NEAR, 129, rule, space, &least, choice)
+        if bits > 2:
+            fine &= try_indices(dictionary, 8, RUNS, 129, rule, space, &least, choice)
+    if traits.width and traits.differing <= 2 and traits.equal >= 0.45:
         found = sampled_numbers(numbers, traits, kind, rule, space)
-        if found < 0:
-            return NO_MEMORY
+        fine &= found >= 0
         # About half of a table is left after compression.
         if found < least + shown * traits.table / 2:
             choice.encoding = PLAIN
             choice.tuning = NEAR
-    return FINE
+    return FINE if fine else NO_MEMORY
 
 
 cdef int finish_page(Source* source, const uint8_t* numbers, const Value* first, const Traits* traits,

@@ -61,27 +61,39 @@ cdef extern from *:
         return found;
     }
 
+    static inline int fm_same32(const uint8_t* one, const uint8_t* other) {
+        return ((fm_word(one) ^ fm_word(other)) | (fm_word(one + 8) ^ fm_word(other + 8))
+                | (fm_word(one + 16) ^ fm_word(other + 16)) | (fm_word(one + 24) ^ fm_word(other + 24))) == 0;
+    }
+
     /* Match values of 4 or 8 bytes with the ones before them: each has a beginning and an end that
-       may be the same, and what is between them is not looked at. Where runs end is hard to predict
-       for a processor, so this loop does not branch. */
+       may be the same, and what is between them is not looked at. Where short runs end is hard to
+       predict for a processor, so this loop branches for long ones only. */
     static inline size_t fm_match_values(ZSTD_Sequence* found, const uint8_t* literals, const uint8_t* at,
                                          const uint8_t* end, const int width) {
         const uint8_t* start = at; /* of the bytes that are the same */
         const uint8_t* stop = at;
+        const uint8_t* next;
         uint64_t differ;
         size_t count = 0;
-        int is_equal, ends;
+        ptrdiff_t differs, ends;
         for (; end - at >= width; at += width) {
+            if (end - at >= 32 && fm_same32(at, at - width)) {
+                stop = at + 32;
+                at = stop - width;
+                continue;
+            }
             differ = width == 8 ? fm_word(at) ^ fm_word(at - 8) : fm_half(at) ^ fm_half(at - 4);
-            is_equal = differ == 0;
-            differ |= (uint64_t)is_equal; /* zeros cannot be counted in 0 */
+            differs = differ != 0;
+            differ |= !differs; /* zeros cannot be counted in 0 */
             stop = at + (__builtin_ctzll(differ) >> 3);
-            ends = !is_equal & (stop - start >= 3);
+            ends = differs & (stop - start >= 3);
             found[count] = fm_match(literals, start, stop, (size_t)width);
             count += (size_t)ends;
-            literals = ends ? stop : literals;
+            literals += -ends & (stop - literals);
             stop = at + width;
-            start = is_equal ? start : stop - ((__builtin_clzll(differ) - 64 + 8 * width) >> 3);
+            next = stop - ((__builtin_clzll(differ) - 64 + 8 * width) >> 3);
+            start += -differs & (next - start);
         }
         if (stop - start >= 3) {
             found[count++] = fm_match(literals, start, stop, (size_t)width);
