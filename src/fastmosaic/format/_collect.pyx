@@ -247,6 +247,38 @@ cdef inline int64_t take_words(const word* values, const ArrowArray* array, word
     return count
 
 
+cdef inline uint64_t spread_bits(uint64_t bits) noexcept nogil:
+    """Return eight bytes of 0 or 1 for the low eight bits."""
+    cdef uint64_t each = <uint64_t>0x0101010101010101ULL
+    bits = (bits & 255) * each & <uint64_t>0x8040201008040201ULL  # one other bit in each byte
+    return (bits + 127 * each) >> 7 & each
+
+
+cdef int64_t take_bools(const ArrowArray* array, uint8_t* out) noexcept nogil:
+    """Copy the booleans that are not null as bytes; return how many there are."""
+    cdef const uint8_t* data = <const uint8_t*>array.buffers[1]
+    cdef const uint8_t* validity = validity_of(array)
+    cdef int64_t row = 0, count = 0, size = bitmap_size(array)
+    cdef uint64_t bits, valid
+    cdef int step, i
+    while row < array.length:
+        step = <int>min(<int64_t>64, array.length - row)
+        bits = fm_bits(data, size, array.offset + row, step)
+        valid = ~<uint64_t>0
+        if validity != NULL:
+            valid = fm_bits(validity, size, array.offset + row, step)
+        if step == 64 and valid == ~<uint64_t>0:
+            for i in range(8):
+                fm_store64(out + count + 8 * i, spread_bits(bits >> 8 * i))
+            count += 64
+        else:
+            for i in range(step):
+                out[count] = bits >> i & 1
+                count += valid >> i & 1
+        row += 64
+    return count
+
+
 cdef int64_t take_numbers(const ArrowArray* array, int kind, uint8_t* out) noexcept nogil:
     """Copy the numbers that are not null; return how many there are.
 
@@ -254,15 +286,10 @@ cdef int64_t take_numbers(const ArrowArray* array, int kind, uint8_t* out) noexc
     """
     cdef const uint8_t* data = <const uint8_t*>array.buffers[1]
     cdef int64_t i, count = 0
-    cdef uint64_t bits
-    cdef int step, k
     if array.length == 0:
         return 0
     if kind == BOOL:
-        for i in range(array.offset, array.offset + array.length):
-            out[count] = data[i >> 3] >> (i & 7) & 1
-            count += is_valid(array, i - array.offset)
-        return count
+        return take_bools(array, out)
     if kind == DECIMAL64:
         for i in range(array.length):
             fm_store64(out + 8 * count, fm_load64(data + 16 * (array.offset + i)))
