@@ -53,7 +53,7 @@ cdef extern from *:
     static inline uint32_t fm_half(const uint8_t* at) { uint32_t half; memcpy(&half, at, 4); return half; }
 
     /* Bytes from `first` on may match those `distance` before, which are in the same buffer. */
-    typedef struct { const uint8_t* first; size_t distance; } fm_Before;
+    typedef struct { ZSTD_CCtx* context; const uint8_t* first; size_t distance; } fm_Before;
 
     static inline ZSTD_Sequence fm_match(const uint8_t* literals, const uint8_t* at, const uint8_t* stop,
                                          size_t distance) {
@@ -140,6 +140,9 @@ cdef extern from *:
         const uint8_t* at = start;
         (void)room, (void)dictionary, (void)dictionary_size, (void)level, (void)window;
         if (end <= before->first) return ZSTD_SEQUENCE_PRODUCER_ERROR;
+        /* The fast strategies keep account of two of the three offsets that a match may repeat. The
+           third one is that of the last block of ours, or of none: it must not be repeated. */
+        before->context->blockState.prevCBlock->rep[2] = 0;
         if (at < before->first) at = before->first;
         if (before->distance != 4 && before->distance != 8)
             return fm_match_bytes(found, start, at, end, before->distance);
@@ -156,7 +159,7 @@ cdef extern from *:
         ZSTD_CCtx* context = fm_compressor();
         ZSTD_inBuffer input = {data, 0, 0};
         ZSTD_outBuffer output = {out, (size_t)room, 0};
-        fm_Before before = {data + start, (size_t)distance};
+        fm_Before before = {context, data + start, (size_t)distance};
         size_t left;
         int i;
         if (context == NULL) return -ZSTD_error_memory_allocation;
