@@ -457,6 +457,7 @@ cdef int encode_numbers(Source* source, const Rule* rule, bint use_dictionary, b
             out.range.is_known = True
             out.range.low = out.range.high = first
         return put_page(source, numbers, &first, NULL, 0, out)
+    memset(&traits, 0, sizeof(Traits))
     traits.width = width
     traits.is_float = is_float
     traits.count = source.valid
@@ -491,7 +492,7 @@ cdef int encode_values(Source* source, const Rule* rule, bint use_dictionary, bi
     cdef Traits traits
     cdef Value first
     cdef Walk walk
-    cdef int status = 0, fault, count, i
+    cdef int status = 0
     cdef bint constant = True
     memset(&walk, 0, sizeof(Walk))
     walk.source = source
