@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import os
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from typing import TYPE_CHECKING, Final, TypeVar
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def map_in_order(
     *,
     purpose: str = "decode",
     threads: int | None = None,
-) -> Iterator[Result]:
+) -> Generator[Result, None, None]:
     """The results of `work` on each item, in order; only a few are under way at once.
 
     `threads` are as many as there are cores, unless the work is to wait for a network. When a

@@ -95,16 +95,19 @@ class File:
         if self._metadata is None:
             source = self._open()
             try:
-                metadata, _ = read_end(source, self._schemas.decode)
+                metadata, tail = read_end(source, self._schemas.decode)
                 self._size = source.size
             finally:
                 self._release(source)
-            self._check(metadata)
+            self._check(metadata, tail)
             self._metadata = metadata
         return self._metadata
 
-    def _check(self, metadata: FileMetaData) -> None:
-        """Raise CorruptFileError if this is not the file that a table expects."""
+    def _check(self, metadata: FileMetaData, tail: pa.Buffer) -> None:
+        """Raise CorruptFileError if this is not the file that a table expects.
+
+        `tail` are the last bytes of the file.
+        """
 
     @property
     def columns(self) -> FileSchema:
@@ -126,12 +129,16 @@ class File:
 
     def identity(self) -> Base:
         """Return what column files of a table refer to this file by."""
-        metadata = self.metadata
+        return self._identity_of(self.metadata)
+
+    def _identity_of(self, metadata: FileMetaData, tail: pa.Buffer | None = None) -> Base:
         start = metadata.footer.schema_offset
         if metadata.annex is not None:
             start -= metadata.annex.size
-        end = self._read_at(start, self.size - start)
-        return Base.of(metadata.num_rows, self.size, memoryview(end))
+        size = self.size - start
+        if tail is None or tail.size < size:
+            tail = self._read_at(start, size)
+        return Base.of(metadata.num_rows, self.size, memoryview(tail)[-size:])
 
     def _read_at(self, offset: int, length: int) -> pa.Buffer:
         """Read bytes of the file, which is not open."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from copy import copy
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final, Literal, TypeAlias, TypeVar
@@ -32,7 +33,7 @@ from .discovery import discover
 from .files import File, ReadOptions, read_all_metadata, readable
 from .found import Found
 from .hive import resolve
-from .plan import FilePlan, Window, plan, windows
+from .plan import FilePlan, Window, matching_files, plan, windows
 from .table_files import DatasetFile, ReadableFile, TableColumns, TableFile, declared_keys
 
 # Memory for row groups that are read together, over all threads.
@@ -180,6 +181,26 @@ class FileSet:
             self.columns, columns, filters, attached=self.attached, rows=rows, limit=limit
         )
 
+    def only(self, files: Sequence[DatasetFile]) -> FileSet:
+        """Return some of the files, with the columns and types of all."""
+        made = copy(self)
+        made.files = list(files)
+        return made
+
+    def column_names(self) -> list[str]:
+        """Return the names of the columns that files have, without partition columns."""
+        every = dict.fromkeys(file.columns for file in self.files)
+        return list(dict.fromkeys(itertools.chain.from_iterable(one.names() for one in every)))
+
+    def is_of_partitions(self, query: Query) -> bool:
+        """Return whether the filter of a query is about partition columns alone."""
+        keys = set(self.partitions.names)
+        return bool(query.needed) and all(field.name in keys for field in query.needed)
+
+    def matching_files(self, query: Query) -> list[DatasetFile]:
+        """Return the files whose partition may match the filter of a query, without opening any."""
+        return matching_files(query, self.files, self.partitions)
+
     def plan(self, query: Query) -> list[FilePlan]:
         """Return the files and row groups that may contain rows of a query, in order."""
         return plan(query, self.files, self.partitions, self._open)
@@ -271,6 +292,8 @@ class FileSet:
             self._open([file for file in self.files if isinstance(file, File)])
             return sum(file.num_rows for file in self.files)
         query = self.query([], filters)
+        if self.is_of_partitions(query):
+            return sum(file.num_rows for file in self.matching_files(query))
         batches = self._joined_row_groups(query, use_threads)
         total = found = 0
         last: pa.RecordBatch | None = None

@@ -60,13 +60,19 @@ class TableColumns:
             newer: frozenset[str] = frozenset()
             columns: list[FileSchema] = []
             for digest, dropped in reversed(key):
-                found = self.schema_file(digest).columns
-                own = found.hiding(self._stored_names(digest, dropped | newer))
-                columns.append(own)
+                columns.append(self._without(digest, dropped | newer))
                 if len(columns) < len(key):  # the base file comes last
-                    newer |= frozenset(own.names())
+                    newer |= self._names_of(digest, columns[-1])
             self._made[key] = JoinedColumns(columns[::-1])
         return self._made[key]
+
+    def _names_of(self, digest: str, columns: FileSchema) -> frozenset[str]:
+        """Return the names of columns for the user, and those under which they are stored if needed."""
+        names = frozenset(columns.names())
+        if self._reading.logical:
+            return names
+        user = self.schema_file(digest).metadata.columns
+        return names | {one for one in user.names() if not names.isdisjoint(user.stored_names(one))}
 
     def numbers_of(self, columns: JoinedColumns, names: frozenset[str]) -> tuple[int, ...]:
         """Return the numbers of the parts that have some of these columns; the first has rows, too."""
@@ -80,22 +86,25 @@ class TableColumns:
             self._dropped[added] = self._snapshot.version.dropped_since(added)
         return self._dropped[added]
 
-    def _stored_names(self, digest: str, names: frozenset[str]) -> frozenset[str]:
-        """Return the names that columns have for whoever reads: the stored ones unless `logical`."""
+    def _without(self, digest: str, names: frozenset[str]) -> FileSchema:
+        """Return the columns of a file without some: as the user sees them, or as they are stored."""
+        file = self.schema_file(digest)
         if self._reading.logical or not names:
-            return names
-        columns = self.schema_file(digest).metadata.columns
-        return frozenset(chain.from_iterable(map(columns.stored_names, names))) | names
+            return file.columns.hiding(names)
+        # A struct and a number of the same name are stored under different names.
+        stored = map(file.metadata.columns.stored_names, names)
+        return file.columns.hiding(names | frozenset(chain.from_iterable(stored)))
 
 
 class PartFile(File):
     """A file on disk that provides some of the columns of a table.
 
     It must be the file that the table expects: of the size, with the rows and columns that its version
-    says, and, if it is a column file, made for its base file.
+    says, and if it is a column file, made for its base file; if it has column files, the one that they
+    were made for.
     """
 
-    __slots__ = ("_expected", "_hidden", "_is_base", "_schema")
+    __slots__ = ("_expected", "_is_base", "_schema")
 
     def __init__(
         self,
@@ -119,7 +128,7 @@ class PartFile(File):
         given = self.found, self.values, self._schemas, self._reading, state
         return _part_file, (*given, self._schema, self._expected, self._is_base)
 
-    def _check(self, metadata: FileMetaData) -> None:
+    def _check(self, metadata: FileMetaData, tail: pa.Buffer) -> None:
         rows = self._expected.num_rows
         if self.found.size not in (self.size, None):
             raise self._wrong(f"it has {self.size} bytes, not {self.found.size}")
@@ -132,7 +141,11 @@ class PartFile(File):
             or block.to_arrow().equals(expected.to_arrow())
         ):
             raise self._wrong("it has other columns")
-        if not self._is_base:
+        if self._is_base:
+            # The digest of a file without column files is not known.
+            if self._expected.digest and self._identity_of(metadata, tail) != self._expected:
+                raise self._wrong("it is another file of the same size, rows and columns")
+        else:
             base = None if metadata.annex is None else metadata.annex.base
             if base is None:
                 raise self._wrong("it is not a column file")

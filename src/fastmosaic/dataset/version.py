@@ -40,6 +40,7 @@ MAX_BYTES: Final = 512 << 20
 _LEVEL: Final = 3
 _NAME: Final = re.compile(r"([0-9]{20})\.json\.zst")
 _DIGEST: Final = re.compile(r"[0-9a-f]{32}")
+_DRIVE: Final = re.compile(r"[A-Za-z]:")
 _MAX_INTEGER: Final = 2**63 - 1
 _ABSENT: Final = object()
 
@@ -233,7 +234,7 @@ def checked_path(path: str, *, is_column_file: bool = False) -> str:
     """Return the path of a file; raise CorruptFileError unless it is where such files of a table are."""
     *folders, name = path.split("/")
     is_inside = not any(part in ("", ".", "..") for part in (*folders, name))
-    if not is_inside or "\\" in path or "\0" in path:
+    if not is_inside or "\\" in path or "\0" in path or _DRIVE.match(path):
         raise CorruptFileError(f"the path {path!r} is not inside the table")
     hidden = [is_hidden(folder, True) for folder in folders] + [is_hidden(name, False)]
     if is_column_file:

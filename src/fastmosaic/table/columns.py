@@ -8,8 +8,8 @@ for each file that is worked on at the same time.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from itertools import pairwise
 from typing import Any, Final, Unpack
 
@@ -24,10 +24,13 @@ from ..file.batches import open_batches
 from ..file.options import WriteOptions
 from ..file.writer import MosaicWriter
 from ..format.annex import Base
+from ..format.plain_arrays import to_plain
+from ..format.types import plain_type
 from ..query.filters import project
 from ..query.query import Query, fields_of
 from ..query.rows import one_batch
 from ..schemas.fit import Fits
+from ..storage.sink import Sink
 from ..threads import map_in_order
 from .changes import AddColumns, State
 from .progress import Progress, reporting
@@ -139,6 +142,8 @@ class JoinedValues(NewColumns):
 
     def __init__(self, data: Any, keys: Sequence[str], files: FileSet) -> None:
         schema, items = open_batches(data)
+        if not keys:
+            raise ValueError("on= must name at least one column")
         for name in keys:
             if name not in schema.names:
                 raise ColumnNotFoundError.for_name(name, schema.names, option="on=")
@@ -148,47 +153,76 @@ class JoinedValues(NewColumns):
         table = pa.concat_tables(tables) if tables else schema.empty_table()
         types = files.query(list(keys)).result
         self.inputs = list(keys)
-        self._keys = [_fitted(table, types.field(name)) for name in keys]
-        self._distinct = [pc.unique(column) for column in self._keys]
-        self._found = self._combined(self._keys)
-        self._check_unique()
+        self._keys = _Keys([_fitted(table, types.field(name)) for name in keys])
+        self._check_unique(table)
         self._values = table.drop_columns(list(keys)).combine_chunks()
         self.schema = self._values.schema
 
-    def _combined(self, columns: Sequence[pa.ChunkedArray | pa.Array]) -> Any:
-        """Return one number for the keys of each row, or null if a key is not among the data's."""
-        if len(columns) == 1:
-            return columns[0]
-        combined = pa.scalar(0, pa.int64())
-        for column, distinct in zip(columns, self._distinct, strict=True):
-            number = pc.index_in(column, distinct).cast(pa.int64())
-            combined = pc.add_checked(
-                pc.multiply_checked(combined, pa.scalar(len(distinct), pa.int64())), number
-            )
-        return combined
-
-    def _check_unique(self) -> None:
-        counts = pc.value_counts(pc.drop_null(self._found))
-        twice = pc.index(pc.greater(counts.field("counts"), 1), True).as_py()
-        if twice >= 0:
-            row = pc.index(self._found, counts.field("values")[twice]).as_py()
-            shown = ", ".join(str(column[row]) for column in self._keys)
+    def _check_unique(self, table: pa.Table) -> None:
+        row = self._keys.repeated()
+        if row is not None:
+            shown = ", ".join(f"{name} = {table.column(name)[row]}" for name in self.inputs or ())
             raise ValueError(
-                f"the data has the key {', '.join(map(str, self.inputs or ()))} = {shown} more than "
-                "once; there must be one value for each row"
+                f"the data has the key {shown} more than once; there must be one value for each row"
             )
 
     def compute(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        wanted = self._combined([batch.column(name) for name in self.inputs or ()])
-        found = pc.index_in(wanted, self._found, skip_nulls=True)
-        return one_batch(self._values.take(found))
+        columns = [_plain(batch.column(name)) for name in self.inputs or ()]
+        return one_batch(self._values.take(self._keys.find(columns)))
 
 
-def _fitted(table: pa.Table, field: pa.Field) -> pa.ChunkedArray:
-    """Return the keys of the data with the type of the table."""
+class _Keys:
+    """The keys of some rows, of one column or several; rows with a null among them have no key."""
+
+    def __init__(self, columns: Sequence[pa.Array]) -> None:
+        self._distinct = [column.unique() for column in columns]
+        self._pairs: list[pa.Array] = []
+        numbers = self._numbers(columns[0], 0)
+        for place in range(1, len(columns)):
+            pairs = self._paired(numbers, columns[place], place)
+            self._pairs.append(pairs.unique())
+            numbers = pc.index_in(pairs, self._pairs[-1], skip_nulls=True)
+        self._found = numbers
+
+    def _numbers(self, column: pa.Array, place: int) -> pa.Array:
+        return pc.index_in(column, self._distinct[place], skip_nulls=True)
+
+    def _paired(self, numbers: pa.Array, column: pa.Array, place: int) -> pa.Array:
+        """Return one number for each pair of the keys so far and that of another column."""
+        count = pa.scalar(len(self._distinct[place]), pa.int64())
+        own = self._numbers(column, place)
+        return pc.add(pc.multiply(numbers.cast(pa.int64()), count), own)
+
+    def repeated(self) -> int | None:
+        """Return a row whose key occurs before it, or None."""
+        counts = pc.value_counts(pc.drop_null(self._found))
+        twice = pc.index(pc.greater(counts.field("counts"), 1), True).as_py()
+        if twice < 0:
+            return None
+        return int(pc.index(self._found, counts.field("values")[twice]).as_py())
+
+    def find(self, columns: Sequence[pa.Array]) -> pa.Array:
+        """Return the row of each key, or null."""
+        numbers = self._numbers(columns[0], 0)
+        for place, known in enumerate(self._pairs, 1):
+            pairs = self._paired(numbers, columns[place], place)
+            numbers = pc.index_in(pairs, known, skip_nulls=True)
+        return pc.index_in(numbers, self._found, skip_nulls=True)
+
+
+def _plain(array: pa.Array) -> pa.Array:
+    """Return values in a type that Arrow can compare."""
+    return to_plain(array, plain_type(array.type))
+
+
+def _fitted(table: pa.Table, field: pa.Field) -> pa.Array:
+    """Return the keys of the data as they are compared with those of the table."""
     column = table.column(field.name)
+    type = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
+    if pa.types.is_nested(type):
+        raise ValueError(f"column {field.name!r} has type {type}, which cannot be a key")
     try:
-        return column.cast(field.type)
+        return _plain(column.cast(type).combine_chunks())
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise SchemaMismatchError(
             f"the keys have type {column.type}, which does not fit {field.type} of the table: "
@@ -219,32 +253,23 @@ def write_column_files(
     order = sorted(files.files, key=lambda file: file.num_rows == 0)
     if new.schema is not None:
         check(new.schema.names)
-    writer = _ColumnWriter(store, state, files, query, new, check, options)
+    with (
+        store.new_files() as open_file,
+        reporting("add columns", len(order), progress) as done,
+    ):
+        writer = _ColumnWriter(store, open_file, state, files, query, new, check, options)
 
-    def write(file: DatasetFile) -> tuple[str, ColumnFile, str, int]:
-        with located(file=file.name):
-            return writer.write(file)
+        def write(file: DatasetFile) -> tuple[str, ColumnFile, str, int]:
+            with located(file=file.name):
+                return writer.write(file)
 
-    with _removing(store, made), reporting("add columns", len(order), progress) as done:
-        for first, rest in ((order[:1], False), (order[1:], True)):
-            for path, column_file, digest, rows in map_in_order(
-                write, first, rest, purpose="columns"
-            ):
-                made[path], digests[path] = column_file, digest
-                done(rows)
+        for some, use_threads in ((order[:1], False), (order[1:], True)):
+            with closing(map_in_order(write, some, use_threads, purpose="columns")) as every:
+                for path, column_file, digest, rows in every:
+                    made[path], digests[path] = column_file, digest
+                    done(rows)
     names = [] if new.schema is None else new.schema.names
     return AddColumns(made, digests, names)
-
-
-@contextmanager
-def _removing(store: TableStore, made: Mapping[str, ColumnFile]) -> Iterator[None]:
-    """Remove the files that were written if the block raises."""
-    try:
-        yield
-    except BaseException:
-        for column_file in made.values():
-            store.remove(column_file.path)
-        raise
 
 
 class _ColumnWriter:
@@ -253,6 +278,7 @@ class _ColumnWriter:
     def __init__(
         self,
         store: TableStore,
+        open_file: Callable[[str], Sink],
         state: State,
         files: FileSet,
         query: Query,
@@ -262,6 +288,7 @@ class _ColumnWriter:
     ) -> None:
         self._check = check
         self._store = store
+        self._open_file = open_file
         self._state = state
         self._partitions = files.partitions
         self._query = query
@@ -322,6 +349,6 @@ class _ColumnWriter:
             self._new.schema = schema
         options: WriteOptions = {**self._options, "row_group_bytes": _NO_LIMIT}
         options |= {"row_group_size": None, "annex": True}
-        writer = MosaicWriter(self._store.open_file(path), self._new.schema, **options)
+        writer = MosaicWriter(self._open_file(path), self._new.schema, **options)
         writer.belong_to(base)
         return writer

@@ -7,23 +7,23 @@ that earlier versions can be read.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
 from itertools import groupby
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import pyarrow as pa
 
 from ..dataset.files import File
 from ..dataset.fileset import FileSet
-from ..dataset.plan import matching_files
 from ..dataset.table_files import DatasetFile
 from ..dataset.version import BaseFile
 from ..file.concat import Mode, concatenate, kept_options
 from ..file.options import WriteOptions
 from ..file.writer import MosaicWriter
 from ..schemas.fit import plain_schema
+from ..storage.sink import Sink
 from ..storage.staging import SUFFIX, new_prefix
 from ..threads import map_in_order
 from .changes import ReplaceFiles, Rewritten, State
@@ -34,6 +34,8 @@ from .store import TableStore
 _SMALL_FILE: Final = 0.75
 _BATCH_ROWS: Final = 65536
 
+Result = TypeVar("Result")
+
 
 @dataclass(frozen=True, slots=True)
 class Rewriter:
@@ -43,52 +45,61 @@ class Rewriter:
     state: State
     files: FileSet
     options: WriteOptions
+    opened: list[str] = field(default_factory=list)  # paths of new files
 
     def delete(self, filters: Any, progress: Progress = False) -> ReplaceFiles:
         """Write files without the rows that match; return the change."""
         query = self.files.query([], filters)
-        keys = set(self.files.partitions.names)
-        # A file whose rows all match, because of its partition, need not be opened.
-        is_known = all(field.name in keys for field in query.needed)
-        candidates = matching_files(query, self.files.files, self.files.partitions)
+        kept = ~query.expression | query.expression.is_null()
+        is_known = self.files.is_of_partitions(query)
+        candidates = self.files.matching_files(query)
         if not is_known:
             planned = {plan.file.found.place for plan in self.files.plan(query)}
             candidates = [
                 file
                 for file in candidates
-                if any(one.found.place in planned for one in (file, *file.parts))
+                if any(part.found.place in planned for part in (file, *file.parts))
             ]
-        kept = ~query.expression | query.expression.is_null()
         deleted = 0
 
         def rewritten(file: DatasetFile) -> tuple[Rewritten | None, int]:
             path = entry_of(file).path
-            if is_known:
-                return Rewritten((path,), None), file.num_rows
-            alone = FileSet([file.found])
-            count = alone.count_rows(query.expression)
-            if count == 0:
-                return None, 0
+            # A file whose rows all match, because of its partition, need not be opened.
+            alone = self.files.only([file])
+            count = file.num_rows if is_known else alone.count_rows(query.expression)
             if count == file.num_rows:
                 return Rewritten((path,), None), count
-            return Rewritten((path,), self._written([file], kept)), count
+            if count == 0:
+                return None, 0
+            return Rewritten((path,), self._written(alone, kept)), count
 
         groups: list[Rewritten] = []
-        with self._removing(groups), reporting("delete", len(candidates), progress) as done:
-            every = map_in_order(rewritten, candidates, len(candidates) > 1, purpose="columns")
-            for file, (group, count) in zip(candidates, every, strict=True):
-                if group is not None:
-                    groups.append(group)
-                deleted += count
-                done(file.num_rows)
+        with self._removing(), reporting("delete", len(candidates), progress) as done:
+            with closing(self._each(rewritten, candidates)) as every:
+                for file, (group, count) in zip(candidates, every, strict=True):
+                    if group is not None:
+                        groups.append(group)
+                    deleted += count
+                    done(file.num_rows)
+            self._keep_columns(groups)
         return ReplaceFiles("delete", groups, False, {"rows": deleted})
+
+    def _keep_columns(self, groups: list[Rewritten]) -> None:
+        """Replace a file that goes by one without rows, if no other file has some of its columns."""
+        gone = {group.old[0] for group in groups if group.new is None}
+        left = self.files.only([one for one in self.files.files if entry_of(one).path not in gone])
+        if gone and set(left.column_names()) < set(self.files.column_names()):
+            number = next(i for i, group in enumerate(groups) if group.new is None)
+            (path,) = groups[number].old
+            (file,) = (one for one in self.files.files if entry_of(one).path == path)
+            groups[number] = Rewritten((path,), self._emptied(file))
 
     def fold(self, progress: Progress = False) -> ReplaceFiles:
         """Write a base file in place of each that has column files; return the change."""
         files = [file for file in self.files.files if entry_of(file).columns]
 
         def rewritten(file: DatasetFile) -> Rewritten:
-            return Rewritten((entry_of(file).path,), self._written([file]))
+            return Rewritten((entry_of(file).path,), self._written(self._alone([file])))
 
         return self._rewrite("fold", files, rewritten, lambda file: file.num_rows, progress)
 
@@ -106,7 +117,7 @@ class Rewriter:
                 )
             if can_copy:
                 return Rewritten(paths, *self._copied(group, mode))
-            return Rewritten(paths, self._written(group), 0)
+            return Rewritten(paths, self._written(self._alone(group)), 0)
 
         def rows_of(group: Sequence[DatasetFile]) -> int:
             return sum(file.num_rows for file in group)
@@ -122,8 +133,11 @@ class Rewriter:
         progress: Progress,
     ) -> ReplaceFiles:
         groups: list[Rewritten] = []
-        with self._removing(groups), reporting(operation, len(items), progress) as done:
-            every = map_in_order(rewritten, items, len(items) > 1, purpose="columns")
+        with (
+            self._removing(),
+            reporting(operation, len(items), progress) as done,
+            closing(self._each(rewritten, items)) as every,
+        ):
             for item, group in zip(items, every, strict=True):
                 groups.append(group)
                 done(rows_of(item))
@@ -142,34 +156,52 @@ class Rewriter:
                     yield from _packed(list(run), target_bytes)
 
     def _is_copyable(self, group: Sequence[DatasetFile]) -> bool:
-        """Return whether the base files have all that counts, and nothing but that is dropped in all."""
+        """Return whether the base files have all columns, and lack or hide the same ones."""
         version = self.state.version
         entries = [entry_of(file) for file in group]
         hidden = {version.dropped_since(entry.added) for entry in entries}
-        return len(hidden) == 1 and not any(entry.columns for entry in entries)
+        if len(hidden) > 1 or any(entry.columns for entry in entries):
+            return False
+        # Columns that are hidden are copied, too, and may have different types in other files.
+        return hidden == {frozenset()} or len({entry.schema for entry in entries}) == 1
 
     def _copied(self, group: Sequence[DatasetFile], mode: Mode) -> tuple[BaseFile, int]:
         """Merge files by copying row groups; return the new file, and how many were copied."""
         path = self._new_path(group[0])
         sources: list[File] = [file.parts[0] for file in group]
-        report = concatenate(sources, self.store.open_file(path), mode=mode, **self.options)
+        report = concatenate(sources, self._open(path), mode=mode, **self.options)
         added = min(entry_of(file).added for file in group)
         return self._described(path, added), report.num_copied
 
-    def _written(self, group: Sequence[DatasetFile], kept: Any = None) -> BaseFile:
+    def _alone(self, group: Sequence[DatasetFile]) -> FileSet:
+        """Return files with the columns and types that they have, whatever other files have."""
+        return FileSet([file.found for file in group])
+
+    def _written(self, files: FileSet, kept: Any = None) -> BaseFile:
         """Write the columns that files provide, of all rows or those that are `kept`."""
-        files = FileSet([file.found for file in group])
-        keys = set(files.partitions.names)
-        whole = files.schema
-        schema = pa.schema([field for field in whole if field.name not in keys], whole.metadata)
-        sources = [part for file in group for part in file.parts]
+        sources = [part for file in files.files for part in file.parts]
+        schema = self._schema_of(
+            files, {name for file in files.files for name in file.columns.names()}
+        )
         options: WriteOptions = {**kept_options(sources, plain_schema(schema)), **self.options}
-        path = self._new_path(group[0])
+        path = self._new_path(files.files[0])
         query = files.query(schema.names, kept)
-        with MosaicWriter(self.store.open_file(path), schema, **options) as writer:
+        with MosaicWriter(self._open(path), schema, **options) as writer:
             for batch in files.iter_batches(query, _BATCH_ROWS):
                 writer.write_batch(batch)
         return self._described(path, self.state.number)
+
+    def _emptied(self, file: DatasetFile) -> BaseFile:
+        """Write a file without rows that has all columns of the table."""
+        path = self._new_path(file)
+        schema = self._schema_of(self.files, set(self.files.column_names()))
+        MosaicWriter(self._open(path), schema, **self.options).close()
+        return self._described(path, self.state.number)
+
+    def _schema_of(self, files: FileSet, names: set[str]) -> pa.Schema:
+        """Return the columns called `names` as a file has them."""
+        whole = files.schema
+        return pa.schema([field for field in whole if field.name in names], whole.metadata)
 
     def _described(self, path: str, added: int) -> BaseFile:
         """Return the entry of a file that was written."""
@@ -188,15 +220,23 @@ class Rewriter:
         name = f"{new_prefix()}-{os.urandom(8).hex()}{SUFFIX}"
         return f"{folder}/{name}" if folder else name
 
+    def _each(
+        self, work: Callable[[Any], Result], items: Sequence[Any]
+    ) -> Generator[Result, None, None]:
+        return map_in_order(work, items, len(items) > 1, purpose="columns")
+
+    def _open(self, path: str) -> Sink:
+        self.opened.append(path)
+        return self.store.open_file(path)
+
     @contextmanager
-    def _removing(self, groups: Sequence[Rewritten]) -> Iterator[None]:
+    def _removing(self) -> Iterator[None]:
         """Remove the files that were written if the block raises."""
         try:
             yield
         except BaseException:
-            for group in groups:
-                if group.new is not None:
-                    self.store.remove(group.new.path)
+            for path in self.opened:
+                self.store.remove(path)
             raise
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -165,6 +167,22 @@ class TableStore:
         sink = open_sink(place, self.filesystem)
         sink.name = join(self.name, path)
         return sink
+
+    @contextmanager
+    def new_files(self) -> Iterator[Callable[[str], Sink]]:
+        """Provide `open_file`; if the block raises, the files that were opened with it are removed."""
+        paths: list[str] = []
+
+        def open_file(path: str) -> Sink:
+            paths.append(path)
+            return self.open_file(path)
+
+        try:
+            yield open_file
+        except BaseException:
+            for path in paths:
+                self.remove(path)
+            raise
 
     def _make_directory(self, relative: str) -> None:
         directory = join(self.path, relative) if relative else self.path

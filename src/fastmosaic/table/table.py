@@ -636,33 +636,24 @@ def _append_files(
     added: int | None = None,
 ) -> list[BaseFile]:
     """Write rows as new files; return them. If this fails, no file is left."""
-    written: list[str] = []
-
-    def open_file(path: str) -> Any:
-        written.append(path)
-        return store.open_file(path)
-
-    writer = DatasetWriter(
-        open_file,
-        fitting.schema,
-        partitioning=list(partitioning) or None,
-        max_rows_per_file=max_rows_per_file,
-        max_bytes_per_file=max_bytes_per_file,
-        **options,
-    )
-    try:
-        with writer:
-            is_empty = True
-            for item in items:
-                for batch in item.to_batches() if isinstance(item, pa.Table) else [item]:
-                    is_empty &= not batch.num_rows
-                    for part in [batch] if fitting.fits is None else fitting.fits(batch):
-                        writer.write_batch(part)
-            files = () if is_empty else writer.finish()
-    except BaseException:
-        for path in written:
-            store.remove(path)
-        raise
+    with (
+        store.new_files() as open_file,
+        DatasetWriter(
+            open_file,
+            fitting.schema,
+            partitioning=list(partitioning) or None,
+            max_rows_per_file=max_rows_per_file,
+            max_bytes_per_file=max_bytes_per_file,
+            **options,
+        ) as writer,
+    ):
+        is_empty = True
+        for item in items:
+            for batch in item.to_batches() if isinstance(item, pa.Table) else [item]:
+                is_empty &= not batch.num_rows
+                for part in [batch] if fitting.fits is None else fitting.fits(batch):
+                    writer.write_batch(part)
+        files = () if is_empty else writer.finish()
     if not files:
         return []
     keys = set(partitioning)
