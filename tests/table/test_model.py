@@ -132,18 +132,18 @@ class Machine:
         if choice == 0 and kinds:
             name, number = self.random.choice(kinds), self.random.randrange(150)
             self.table.delete([(name, ">", number)])
-            condition = lambda row: row[name] is not None and row[name] > number  # noqa: E731
+            condition = lambda row: row[name] is not None and row[name] > number
         elif choice == 1 and self.own:
             name = self.random.choice(self.own)
             self.table.delete(pc.field(name).is_null() & (pc.field("id") > 10))
-            condition = lambda row: row[name] is None and row["id"] > 10  # noqa: E731
+            condition = lambda row: row[name] is None and row["id"] > 10
         elif choice == 2:
             self.table.delete([("day", "=", "mo")])
-            condition = lambda row: row["day"] == "mo"  # noqa: E731
+            condition = lambda row: row["day"] == "mo"
         else:
             number = self.random.randrange(self.next_id + 1)
             self.table.delete([("id", "=", number)])
-            condition = lambda row: row["id"] == number  # noqa: E731
+            condition = lambda row: row["id"] == number
         self.model.rows = [row for row in self.model.rows if not condition(row)]
 
     def compact(self) -> None:

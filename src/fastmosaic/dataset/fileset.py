@@ -34,7 +34,15 @@ from .files import File, ReadOptions, read_all_metadata, readable
 from .found import Found
 from .hive import resolve
 from .plan import FilePlan, Window, matching_files, plan, windows
-from .table_files import DatasetFile, ReadableFile, TableColumns, TableFile, declared_keys
+from .table_files import (
+    DatasetFile,
+    ReadableFile,
+    TableColumns,
+    TableFile,
+    UserColumns,
+    absent_columns,
+    declared_keys,
+)
 
 # Memory for row groups that are read together, over all threads.
 MAX_HELD_BYTES: Final = 64 << 20
@@ -115,9 +123,10 @@ class FileSet:
                     exact=True,
                     advice="pass unify=True to read their union",
                 )
-            self.columns = Union(self._schemas, self.partitions)
+            absent = absent_columns(tables.values(), self._schemas, self.partitions)
+            self.columns = Union(self._schemas, self.partitions, absent and absent[1])
             if logical:
-                self.attached = self._agreed()
+                self.attached = self._agreed([] if absent is None else [absent])
 
     @property
     def schema(self) -> pa.Schema:
@@ -147,10 +156,13 @@ class FileSet:
                 self._check_keys(file)
                 self._schemas[file.columns] = file.name
 
-    def _agreed(self) -> Attached | None:
-        """Return the user's types and metadata that all files agree on."""
+    def _agreed(self, absent: Sequence[UserColumns]) -> Attached | None:
+        """Return the user's types and metadata that all files agree on.
+
+        `absent` are columns that no file has.
+        """
         every = itertools.chain.from_iterable(file.user_schemas for file in self.files)
-        attached = agreed(every, self.partitions.names)
+        attached = agreed([*every, *absent], self.partitions.names)
         if attached is None or not any(file.may_have_dictionaries for file in self.files):
             return attached
         return attached.with_dictionaries(ManyDictionaries(self.files))

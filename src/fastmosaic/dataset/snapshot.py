@@ -74,7 +74,8 @@ class Snapshot:
         if not self.version.files and self.version.schema is not None:
             digest = self.version.schema
             file = BaseFile(schema_name(digest), 0, 0, digest, 0)
-            return [replace(self.schema_file(digest), entry=TableEntry(self, file))]
+            keys = dict.fromkeys(self.version.partitioning)
+            return [replace(self.schema_file(digest), keys=keys, entry=TableEntry(self, file))]
         return [
             Found(
                 join(self.name, file.path),

@@ -16,6 +16,7 @@ from ..errors import CorruptFileError
 from ..file.opening import SchemaCache
 from ..file.scan import Accepts
 from ..format.annex import Base
+from ..format.column_set import ColumnSet
 from ..format.file_schema import FileSchema
 from ..format.metadata import FileMetaData
 from ..format.paths import Path
@@ -31,6 +32,9 @@ from .files import DEFAULTS, File, ReadOptions, fitted_batches
 from .found import Found
 from .snapshot import Snapshot, TableEntry
 from .version import BaseFile, ColumnFile
+
+# Columns of a file, with the types and metadata of the user.
+UserColumns: TypeAlias = tuple[UserSchema | None, FileSchema]
 
 
 class TableColumns:
@@ -56,6 +60,9 @@ class TableColumns:
         """Return the columns of a base file and its column files, without those that do not count."""
         parts: Sequence[BaseFile | ColumnFile] = file.parts
         key = tuple((part.schema, self._dropped_since(part.added)) for part in parts)
+        if not self._snapshot.version.files:  # the file is the schema, with partition columns
+            keys = frozenset(self._snapshot.version.partitioning)
+            key = tuple((digest, dropped | keys) for digest, dropped in key)
         if key not in self._made:
             newer: frozenset[str] = frozenset()
             columns: list[FileSchema] = []
@@ -85,6 +92,17 @@ class TableColumns:
         if added not in self._dropped:
             self._dropped[added] = self._snapshot.version.dropped_since(added)
         return self._dropped[added]
+
+    def declared(self, keys: Iterable[str]) -> UserColumns | None:
+        """Return the columns that the table was created with, without `keys` and dropped ones.
+
+        A table without files is read as a file with these columns; then there is nothing to return.
+        """
+        version = self._snapshot.version
+        if version.schema is None or not version.files:
+            return None
+        columns = self._without(version.schema, self._dropped_since(0) | frozenset(keys))
+        return self.schema_file(version.schema).metadata.user_schema, columns
 
     def _without(self, digest: str, names: frozenset[str]) -> FileSchema:
         """Return the columns of a file without some: as the user sees them, or as they are stored."""
@@ -350,7 +368,7 @@ class TableFile:
         return self._part(0).metadata
 
     @property
-    def user_schemas(self) -> list[tuple[UserSchema | None, FileSchema]]:
+    def user_schemas(self) -> list[UserColumns]:
         """The user's types and metadata of each part, and its columns."""
         digests = [part.schema for part in self._entry.file.parts]
         return [
@@ -435,6 +453,24 @@ def declared_keys(found: Sequence[Found]) -> pa.Schema | None:
     columns = File(table.schema_file(table.version.schema), (), SchemaCache()).columns
     names = [name for name in table.version.partitioning if columns.find(name) is not None]
     return columns.select(names) if names else None
+
+
+def absent_columns(
+    tables: Iterable[TableColumns], files: Iterable[ColumnSet], partitions: pa.Schema
+) -> UserColumns | None:
+    """Return the columns that a table was created with and that none of its files has, if any."""
+    every = [one for one in files if isinstance(one, JoinedColumns)]
+    declared = [found for table in tables if (found := table.declared(partitions.names))]
+    if len(declared) != 1:  # several tables have only the columns of their files
+        return None
+    ((user_schema, columns),) = declared
+    parts = [one.parts[0] for one in every]
+    if any(one.block is columns.block and one.hidden <= columns.hidden for one in parts):
+        return None  # as usual, without a look at each of them
+    present = frozenset(chain.from_iterable(one.names() for one in every))
+    if present.issuperset(columns.names()):
+        return None
+    return user_schema, columns.hiding(columns.hidden | present)
 
 
 DatasetFile: TypeAlias = File | TableFile

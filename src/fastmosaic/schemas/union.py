@@ -22,9 +22,19 @@ from .widen import joined
 class Union(ColumnSet):
     """The columns of all files, followed by the partition columns."""
 
-    def __init__(self, files: Mapping[ColumnSet, str], partitions: pa.Schema) -> None:
-        """`files` maps each distinct schema to the name of a file that has it."""
+    def __init__(
+        self,
+        files: Mapping[ColumnSet, str],
+        partitions: pa.Schema,
+        absent: ColumnSet | None = None,
+    ) -> None:
+        """`files` maps each distinct schema to the name of a file that has it.
+
+        `absent` are columns that exist, though no file has them.
+        """
         self._files = dict(files)
+        self._absent = absent
+        self._every = [*self._files, *([] if absent is None else [absent])]
         self._partitions = partitions
         self._fields: dict[str, pa.Field | None] = {}
 
@@ -48,30 +58,32 @@ class Union(ColumnSet):
                 union, first = field, file
             elif union.type != field.type:
                 union = union.with_type(joined(name, (union.type, first), (field.type, file)))
+        if union is None and self._absent is not None:
+            union, nullable = self._absent.find(name), True
         return None if union is None else union.with_nullable(nullable)
 
     def has(self, name: str) -> bool:
         # Without a common type: a column exists even if its types conflict.
-        return name in self._partitions.names or any(one.has(name) for one in self._files)
+        return name in self._partitions.names or any(one.has(name) for one in self._every)
 
     def occurring(self, text: str) -> list[str]:
         found = dict.fromkeys(
-            chain.from_iterable(columns.occurring(text) for columns in self._files)
+            chain.from_iterable(columns.occurring(text) for columns in self._every)
         )
         return [*found, *(name for name in self._partitions.names if name in text)]
 
     def names(self) -> list[str]:
-        lists = [columns.names() for columns in self._files]
+        lists = [columns.names() for columns in self._every]
         # The names of one file are unique.
         found = lists[0] if len(lists) == 1 else dict.fromkeys(chain.from_iterable(lists))
         return [*found, *self._partitions.names]
 
     def paths(self) -> list[str]:
-        lists = [columns.paths() for columns in self._files]
+        lists = [columns.paths() for columns in self._every]
         return [*dict.fromkeys(chain.from_iterable(lists)), *self._partitions.names]
 
     def similar(self, name: str) -> list[str]:
-        found = dict.fromkeys(chain.from_iterable(one.similar(name) for one in self._files))
+        found = dict.fromkeys(chain.from_iterable(one.similar(name) for one in self._every))
         return [*found, *similar_names(name, self._partitions.names)]
 
     def to_arrow(self) -> pa.Schema:
@@ -79,8 +91,8 @@ class Union(ColumnSet):
 
     @cached_property
     def _schema(self) -> pa.Schema:
-        if len(self._files) == 1:
-            (file,) = self._files
+        if len(self._every) == 1:
+            (file,) = self._every
             columns = file.to_arrow()
             return pa.schema([*columns, *self._partitions]) if self._partitions else columns
         return pa.schema([self.field(name) for name in self.names()])

@@ -14,7 +14,9 @@ from ..dataset.arrow import MosaicDataset
 from ..dataset.compact import DEFAULT_COMPACT_BYTES
 from ..dataset.discovery import discover
 from ..dataset.fileset import FileSet
+from ..dataset.hive_split import Splitter
 from ..dataset.snapshot import Snapshot
+from ..dataset.table_files import DatasetFile
 from ..dataset.version import BaseFile, checked_path
 from ..dataset.write import DEFAULT_MAX_BYTES_PER_FILE, DatasetWriter
 from ..errors import ColumnNotFoundError, ConflictError, CorruptFileError, SchemaMismatchError
@@ -505,9 +507,10 @@ def _adopted(
     given = (partitioning,) if isinstance(partitioning, str) else tuple(partitioning or keys)
     if given != keys:
         raise ValueError(f"the directories of {store.name} have the keys {list(keys)}")
+    paths = [_path_in(store, file) for file in files.files]
     entries = []
     digests: dict[Any, str] = {}
-    for file in files.files:
+    for path, file in zip(paths, files.files, strict=True):
         metadata = file.metadata
         key = metadata.schema_block, metadata.user_schema
         if key not in digests:
@@ -517,11 +520,6 @@ def _adopted(
                 "array_layout": metadata.schema_block.array_layout,
             }
             digests[key] = store.put_schema(metadata.schema, set(), options)
-        path = file.found.path.removeprefix(store.path).lstrip("/")
-        try:
-            checked_path(path)
-        except CorruptFileError as error:
-            raise ValueError(f"{file.name}: a file of a table cannot have this name") from error
         entries.append(BaseFile(path, file.parts[0].size, metadata.num_rows, digests[key], 0))
     declared = store.put_schema(files.schema, set()) if keys else None
     version = first_version(
@@ -531,6 +529,16 @@ def _adopted(
         partitioning=keys,
     )
     return _first(store, version)
+
+
+def _path_in(store: TableStore, file: DatasetFile) -> str:
+    """Return the path of a file inside the table; raise ValueError if a version cannot contain it."""
+    try:
+        return checked_path(file.found.path.removeprefix(store.path).lstrip("/"))
+    except CorruptFileError as error:
+        raise ValueError(
+            f"{file.name}: this name cannot be that of a file of a table; rename the file"
+        ) from error
 
 
 def _created(
@@ -546,9 +554,7 @@ def _created(
         schema = data
     else:
         schema, items = open_batches(data)
-    for name in names:
-        if name not in schema.names:
-            raise ColumnNotFoundError.for_name(name, schema.names, option="partitioning=")
+    Splitter(plain_schema(schema), names)  # raises if these cannot be partition columns
     store.begin_creation()
     digest = store.put_schema(schema, set())
     empty = first_version(summary={}, files=(), schema=digest, partitioning=names)
