@@ -123,9 +123,11 @@ class FileSet:
                     exact=True,
                     advice="pass unify=True to read their union",
                 )
-            absent = absent_columns(tables.values(), self._schemas, self.partitions)
-            self.columns = Union(self._schemas, self.partitions, absent and absent[1])
-            if logical:
+            if not logical:  # columns as they are stored in files
+                self.columns = Union(self._schemas, self.partitions)
+            else:
+                absent = absent_columns(tables.values(), self._schemas, self.partitions)
+                self.columns = Union(self._schemas, self.partitions, absent and absent[1])
                 self.attached = self._agreed([] if absent is None else [absent])
 
     @property

@@ -155,8 +155,11 @@ class JoinedValues(NewColumns):
         self.inputs = list(keys)
         self._keys = _Keys([_fitted(table, types.field(name)) for name in keys])
         self._check_unique(table)
-        self._values = table.drop_columns(list(keys)).combine_chunks()
-        self.schema = self._values.schema
+        values = table.drop_columns(list(keys))
+        self.schema = values.schema
+        self._values = pa.Table.from_arrays(
+            [_takeable(column) for column in values.columns], names=values.schema.names
+        )
 
     def _check_unique(self, table: pa.Table) -> None:
         row = self._keys.repeated()
@@ -167,14 +170,14 @@ class JoinedValues(NewColumns):
             )
 
     def compute(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        columns = [_plain(batch.column(name)) for name in self.inputs or ()]
+        columns = [_plain(pa.chunked_array([batch.column(name)])) for name in self.inputs or ()]
         return one_batch(self._values.take(self._keys.find(columns)))
 
 
 class _Keys:
     """The keys of some rows, of one column or several; rows with a null among them have no key."""
 
-    def __init__(self, columns: Sequence[pa.Array]) -> None:
+    def __init__(self, columns: Sequence[pa.ChunkedArray]) -> None:
         self._distinct = [column.unique() for column in columns]
         self._pairs: list[pa.Array] = []
         numbers = self._numbers(columns[0], 0)
@@ -184,10 +187,12 @@ class _Keys:
             numbers = pc.index_in(pairs, self._pairs[-1], skip_nulls=True)
         self._found = numbers
 
-    def _numbers(self, column: pa.Array, place: int) -> pa.Array:
+    def _numbers(self, column: pa.ChunkedArray, place: int) -> pa.ChunkedArray:
         return pc.index_in(column, self._distinct[place], skip_nulls=True)
 
-    def _paired(self, numbers: pa.Array, column: pa.Array, place: int) -> pa.Array:
+    def _paired(
+        self, numbers: pa.ChunkedArray, column: pa.ChunkedArray, place: int
+    ) -> pa.ChunkedArray:
         """Return one number for each pair of the keys so far and that of another column."""
         count = pa.scalar(len(self._distinct[place]), pa.int64())
         own = self._numbers(column, place)
@@ -201,7 +206,7 @@ class _Keys:
             return None
         return int(pc.index(self._found, counts.field("values")[twice]).as_py())
 
-    def find(self, columns: Sequence[pa.Array]) -> pa.Array:
+    def find(self, columns: Sequence[pa.ChunkedArray]) -> pa.ChunkedArray:
         """Return the row of each key, or null."""
         numbers = self._numbers(columns[0], 0)
         for place, known in enumerate(self._pairs, 1):
@@ -210,19 +215,25 @@ class _Keys:
         return pc.index_in(numbers, self._found, skip_nulls=True)
 
 
-def _plain(array: pa.Array) -> pa.Array:
-    """Return values in a type that Arrow can compare."""
-    return to_plain(array, plain_type(array.type))
+def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return values in a type that Arrow can compare, and take rows of."""
+    type = plain_type(column.type)
+    return pa.chunked_array([to_plain(chunk, type) for chunk in column.chunks], type)
 
 
-def _fitted(table: pa.Table, field: pa.Field) -> pa.Array:
+def _takeable(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return values in a type of which Arrow can take rows."""
+    return column if pa.types.is_dictionary(column.type) else _plain(column)
+
+
+def _fitted(table: pa.Table, field: pa.Field) -> pa.ChunkedArray:
     """Return the keys of the data as they are compared with those of the table."""
     column = table.column(field.name)
     type = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
     if pa.types.is_nested(type):
         raise ValueError(f"column {field.name!r} has type {type}, which cannot be a key")
     try:
-        return _plain(column.cast(type).combine_chunks())
+        return _plain(column.cast(type))
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise SchemaMismatchError(
             f"the keys have type {column.type}, which does not fit {field.type} of the table: "

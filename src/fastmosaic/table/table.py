@@ -616,6 +616,13 @@ def _fitting(schema: pa.Schema, files: FileSet, snapshot: Snapshot) -> _Fitting:
             raise SchemaMismatchError(
                 "the data lacks the partition column", file=snapshot.name, column=name
             )
+    for field in known:
+        if not field.nullable and field.name not in present:
+            raise SchemaMismatchError(
+                "the data lacks the column, which must not be null",
+                file=snapshot.name,
+                column=field.name,
+            )
     fields = [field for field in known if field.name in present]
     target = pa.schema(fields, known.metadata)
     for field in fields:
