@@ -342,7 +342,7 @@ class MosaicTable:
     def drop_columns(self, columns: str | Sequence[str]) -> TableChange:
         """Drop columns. The files are not rewritten: `compact` and `fold` free the space."""
         state = self._changing()
-        names = [columns] if isinstance(columns, str) else list(columns)
+        names = [columns] if isinstance(columns, str) else list(dict.fromkeys(columns))
         files = self._files()
         for name in names:
             if name in files.partitions.names:
@@ -351,7 +351,7 @@ class MosaicTable:
                 raise ColumnNotFoundError.for_name(
                     name, files.columns.similar(name), file=self._store.name
                 )
-        if len(set(names)) == len(files.columns.names()) - len(files.partitions):
+        if len(names) == len(files.columns.names()) - len(files.partitions):
             raise ValueError("a table must have a column: not all of them can be dropped")
         return self._commit(DropColumns(names), state)
 
