@@ -52,8 +52,14 @@ class Snapshot:
         if is_web(filesystem):
             return None
         names = list_objects(name, filesystem, path)
-        if numbers := numbers_of(names):
-            return cls.at(name, filesystem, path, numbers[-1])
+        while numbers := numbers_of(names):
+            try:
+                return cls.at(name, filesystem, path, numbers[-1])
+            except FileNotFoundError:
+                names = list_objects(name, filesystem, path)
+                if numbers_of(names) == numbers:
+                    raise
+                # It was removed as an old one meanwhile.
         if CREATING in names:
             raise FileNotFoundError(
                 f"{name} is not a table yet: its first version is being written, or its writer was "

@@ -41,6 +41,7 @@ _LEVEL: Final = 3
 _NAME: Final = re.compile(r"([0-9]{20})\.json\.zst")
 _DIGEST: Final = re.compile(r"[0-9a-f]{32}")
 _DRIVE: Final = re.compile(r"[A-Za-z]:")
+_SCHEMA: Final = re.compile(rf"{VERSIONS}/schema-[0-9a-f]{{32}}\.mosaic")
 _MAX_INTEGER: Final = 2**63 - 1
 _ABSENT: Final = object()
 
@@ -61,6 +62,15 @@ def version_number(name: str) -> int | None:
 def schema_name(digest: str) -> str:
     """Return the name of the object that contains a schema, below the directory of the table."""
     return f"{VERSIONS}/schema-{digest}.mosaic"
+
+
+def is_name_of_file(path: str) -> bool:
+    """Return whether a Mosaic file at this path, relative to the table, may be one of a version."""
+    if not path.endswith(".mosaic"):
+        return False
+    return _SCHEMA.fullmatch(path) is not None or any(
+        _is_right(path, is_column_file) for is_column_file in (False, True)
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,15 +246,18 @@ def checked_path(path: str, *, is_column_file: bool = False) -> str:
     is_inside = not any(part in ("", ".", "..") for part in (*folders, name))
     if not is_inside or "\\" in path or "\0" in path or _DRIVE.match(path):
         raise CorruptFileError(f"the path {path!r} is not inside the table")
-    hidden = [is_hidden(folder, True) for folder in folders] + [is_hidden(name, False)]
-    if is_column_file:
-        is_right = folders[:1] == [COLUMNS] and not any(hidden[1:])
-    else:
-        is_right = not any(hidden)
-    if not is_right:
+    if not _is_right(path, is_column_file):
         kind = "column" if is_column_file else "base"
         raise CorruptFileError(f"the path {path!r} is not one of a {kind} file")
     return path
+
+
+def _is_right(path: str, is_column_file: bool) -> bool:
+    *folders, name = path.split("/")
+    hidden = [is_hidden(folder, True) for folder in folders] + [is_hidden(name, False)]
+    if is_column_file:
+        return folders[:1] == [COLUMNS] and not any(hidden[1:])
+    return not any(hidden)
 
 
 def _check_unique(paths: Iterable[str]) -> None:

@@ -16,6 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from ..dataset.files import DEFAULTS
+from ..dataset.fileset import FileSet
 from ..dataset.snapshot import Snapshot
 from ..dataset.table_files import TableColumns
 from ..dataset.version import BaseFile, ColumnFile, Version
@@ -52,6 +53,13 @@ class State:
         number = self.columns.of(file).number_of(name)
         return None if number is None else file.parts[number].path
 
+    def hides(self, read: State, file: BaseFile) -> bool:
+        """Return whether columns of a file that are dropped in version `read` are dropped here, too."""
+        return all(
+            read.version.dropped_since(part.added) <= self.version.dropped_since(part.added)
+            for part in file.parts
+        )
+
     def without_unused(self, file: BaseFile) -> BaseFile:
         """Return a base file without column files that no longer provide any column."""
         parts = zip(file.columns, self.columns.of(file).parts[1:], strict=True)
@@ -85,9 +93,9 @@ class Change(ABC):
         `read` is the version that the change was prepared for.
         """
 
-    def new_files(self) -> dict[str, int]:
-        """Return the paths and sizes of the files that were written for the change."""
-        return {}
+    def new_files(self) -> Sequence[BaseFile | ColumnFile]:
+        """Return the files that were written for the change."""
+        return ()
 
 
 @dataclass
@@ -101,9 +109,25 @@ class Append(Change):
     def apply(self, read: State, now: State) -> Version | None:
         if not self.files:
             return None
+        self._check_columns(read, now)
         self._check_types(read, now)
         self.summary = {"rows": sum(one.rows for one in self.files), "files": len(self.files)}
         return replace(now.version, files=(*now.version.files, *self.files))
+
+    def _check_columns(self, read: State, now: State) -> None:
+        """Raise ConflictError if the table has lost a column that the new rows have.
+
+        A column that was dropped meanwhile does not count in these rows either. But another writer may
+        have returned to a version from before the column was there.
+        """
+        if read.digests <= now.digests and read.version.dropped == now.version.dropped:
+            return
+        present = set(FileSet(now.snapshot).columns.names())
+        for file in {one.schema: one for one in self.files}.values():
+            hidden = now.version.dropped_since(file.added)
+            for name in now.columns.schema_file(file.schema).columns.names():
+                if name not in present and name not in hidden:
+                    raise now.conflict("another writer has removed the column", file.path, name)
 
     def _check_types(self, read: State, now: State) -> None:
         """Raise ConflictError if a column got another type, which the new rows do not have."""
@@ -126,8 +150,8 @@ class Append(Change):
                 ours.name,
             ) from error
 
-    def new_files(self) -> dict[str, int]:
-        return {one.path: one.size for one in self.files}
+    def new_files(self) -> Sequence[BaseFile | ColumnFile]:
+        return self.files
 
 
 @dataclass
@@ -164,7 +188,9 @@ class AddColumns(Change):
         if file is None:
             raise now.conflict("another writer has replaced the file", path)
         for name in self.names:
-            if now.provider(file, name) != read.provider(read.by_path[path], name):
+            # A column that was added and dropped meanwhile would hide the new one.
+            is_dropped = now.version.dropped.get(name, 0) > read.number
+            if is_dropped or now.provider(file, name) != read.provider(read.by_path[path], name):
                 raise now.conflict("another writer has changed the column", path, name)
 
     def _added(self, file: BaseFile) -> BaseFile:
@@ -173,8 +199,8 @@ class AddColumns(Change):
             return file
         return replace(file, digest=self.digests[file.path], columns=(*file.columns, new))
 
-    def new_files(self) -> dict[str, int]:
-        return {one.path: one.size for one in self.files.values()}
+    def new_files(self) -> Sequence[BaseFile | ColumnFile]:
+        return list(self.files.values())
 
 
 @dataclass
@@ -192,6 +218,12 @@ class DropColumns(Change):
         self.summary = {"columns": left}
         dropped = dict(now.version.dropped) | dict.fromkeys(left, now.number + 1)
         made = now.replaced(dropped=dropped)
+        if now.number != read.number and not FileSet(made.snapshot).columns.names():
+            raise ConflictError(
+                "another writer has dropped the other columns; nothing was committed",
+                file=now.snapshot.name,
+                column=left[0],
+            )
         return replace(made.version, files=tuple(map(made.without_unused, made.version.files)))
 
     def _is_dropped(self, read: State, now: State, name: str) -> bool:
@@ -249,7 +281,8 @@ class ReplaceFiles(Change):
 
     def _is_possible(self, read: State, now: State, group: Rewritten) -> bool:
         for path in group.old:
-            if now.by_path.get(path) == read.by_path[path]:
+            file = read.by_path[path]
+            if now.by_path.get(path) == file and now.hides(read, file):
                 continue
             if self.gives_way:
                 return False
@@ -258,8 +291,8 @@ class ReplaceFiles(Change):
             )
         return True
 
-    def new_files(self) -> dict[str, int]:
-        return {one.new.path: one.new.size for one in self.groups if one.new is not None}
+    def new_files(self) -> Sequence[BaseFile | ColumnFile]:
+        return [one.new for one in self.groups if one.new is not None]
 
 
 def _added_column(now: State, path: str) -> str | None:
@@ -283,6 +316,16 @@ def _added(version: Version) -> Iterable[int]:
         yield from (part.added for part in file.parts)
 
 
+def _check_same(read: State, now: State) -> None:
+    """Raise ConflictError if another writer has committed a version."""
+    if now.number != read.number:
+        raise ConflictError(
+            f"another writer has committed version {now.number}; nothing was committed, "
+            "open the table again",
+            file=now.snapshot.name,
+        )
+
+
 @dataclass
 class Restore(Change):
     """Return to the state of an earlier version."""
@@ -292,12 +335,7 @@ class Restore(Change):
     summary: dict[str, Any] = field(default_factory=dict)
 
     def apply(self, read: State, now: State) -> Version | None:
-        if now.number != read.number:
-            raise ConflictError(
-                f"another writer has committed version {now.number}; nothing was committed, "
-                "open the table again",
-                file=now.snapshot.name,
-            )
+        _check_same(read, now)
         self.summary = {"version": self.earlier.number}
         return replace(
             now.version,
@@ -310,10 +348,14 @@ class Restore(Change):
 
 @dataclass
 class Vacuum(Change):
-    """Nothing but a mark: versions before it may lack files, so nobody returns to them."""
+    """Nothing but a mark: versions before it may lack files, so nobody returns to them.
+
+    It is committed only if nobody else has committed a version since `read`.
+    """
 
     operation = "vacuum"
     summary: dict[str, Any] = field(default_factory=dict)
 
     def apply(self, read: State, now: State) -> Version | None:
+        _check_same(read, now)
         return now.version

@@ -306,6 +306,7 @@ class _ColumnWriter:
         self._new = new
         self._options = options
         self._schema: str | None = None  # the digest of the new columns
+        self.paths: list[str] = []  # of all files, also of those that threads have not ended
 
     def write(self, file: DatasetFile) -> tuple[str, ColumnFile, str, int]:
         """Write a column file; return the path of its base, itself, the base's digest and its rows."""
@@ -320,6 +321,7 @@ class _ColumnWriter:
             )
         fits = Fits(self._query.schema, self._partitions)
         path = self._store.new_column_path()
+        self.paths.append(path)
         writer: MosaicWriter | None = None
         try:
             for group in range(len(edges) - 1):

@@ -15,8 +15,9 @@ from ..dataset.version import Version
 from .changes import Change, State
 from .store import TableStore
 
-# Seconds: several writers that fail again and again wait for different times.
-_MAX_PAUSE: Final = 0.05
+# Seconds: several writers that fail again and again wait for different times, and longer each time.
+_FIRST_PAUSE: Final = 0.05
+_MAX_PAUSE: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +50,12 @@ def commit(store: TableStore, change: Change, read: State) -> tuple[Snapshot, Ta
     `read` is the version that the change was prepared for. If others have committed versions since,
     the change is applied to the newest one.
     """
-    store.check_present(change.new_files())
+    store.settle(change.new_files(), read.digests)
     now = read
+    pause = _FIRST_PAUSE
     while True:
+        # Also before the first attempt: there is no version after `read` if vacuum has removed it.
+        now = _newest(store, now)
         changed = change.apply(read, now)
         if changed is None:
             done = TableChange(
@@ -70,13 +74,17 @@ def commit(store: TableStore, change: Change, read: State) -> tuple[Snapshot, Ta
         try:
             store.add(version)
         except FileExistsError:
-            time.sleep(random.uniform(0, _MAX_PAUSE))
-            now = State(store.snapshot())
+            time.sleep(random.uniform(0, pause))
+            pause = min(2 * pause, _MAX_PAUSE)
         else:
             done = TableChange(
                 version.number, change.operation, change.summary, now.number - read.number
             )
             return replace(now.snapshot, version=version), done
+
+
+def _newest(store: TableStore, known: State) -> State:
+    return known if store.versions()[-1:] == [known.number] else State(store.snapshot())
 
 
 def new_commit() -> str:

@@ -23,6 +23,7 @@ from ..file.concat import Mode, concatenate, kept_options
 from ..file.options import WriteOptions
 from ..file.writer import MosaicWriter
 from ..schemas.fit import plain_schema
+from ..storage.listing import join
 from ..storage.sink import Sink
 from ..storage.staging import SUFFIX, new_prefix
 from ..threads import map_in_order
@@ -217,8 +218,7 @@ class Rewriter:
 
     def _new_path(self, file: DatasetFile) -> str:
         folder = _folder(file)
-        name = f"{new_prefix()}-{os.urandom(8).hex()}{SUFFIX}"
-        return f"{folder}/{name}" if folder else name
+        return join(folder, f"{new_prefix()}-{os.urandom(8).hex()}{SUFFIX}")
 
     def _each(
         self, work: Callable[[Any], Result], items: Sequence[Any]
@@ -235,8 +235,7 @@ class Rewriter:
         try:
             yield
         except BaseException:
-            for path in self.opened:
-                self.store.remove(path)
+            self.store.discard(self.opened)
             raise
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set as AbstractSet
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,7 +19,16 @@ from ..dataset.snapshot import (
     numbers_of,
     read_version,
 )
-from ..dataset.version import COLUMNS, CREATING, VERSIONS, Version, schema_name, version_name
+from ..dataset.version import (
+    COLUMNS,
+    CREATING,
+    VERSIONS,
+    BaseFile,
+    ColumnFile,
+    Version,
+    schema_name,
+    version_name,
+)
 from ..errors import ConflictError
 from ..file.options import WriteOptions
 from ..file.writer import MosaicWriter
@@ -69,27 +78,23 @@ class TableStore:
 
     def snapshot(self, number: int | None = None) -> Snapshot:
         """Return the table at a version, by default the newest one."""
-        newest = None
-        while True:
-            if number is None:
-                newest = self._newest()
-            try:
-                version = self.read(newest if number is None else number)
-            except FileNotFoundError:
-                if number is None and self._newest() != newest:
-                    continue  # it was removed as an old one meanwhile
-                raise self._missing(number) from None
-            return Snapshot(self.name, self.filesystem, self.path, version)
-
-    def read(self, number: int | None) -> Version:
-        """Read a version; raise FileNotFoundError if there is none."""
         if number is None:
-            raise FileNotFoundError
-        return read_version(self.name, self.filesystem, self.path, number)
+            newest = Snapshot.newest(self.name, self.filesystem, self.path)
+            if newest is None:
+                raise self._missing(None)
+            return newest
+        try:
+            return self.at(self.read(number))
+        except FileNotFoundError:
+            raise self._missing(number) from None
 
-    def _newest(self) -> int | None:
-        numbers = self.versions()
-        return numbers[-1] if numbers else None
+    def at(self, version: Version) -> Snapshot:
+        """Return the table at a version that is known."""
+        return Snapshot(self.name, self.filesystem, self.path, version)
+
+    def read(self, number: int) -> Version:
+        """Read a version; raise FileNotFoundError if there is none."""
+        return read_version(self.name, self.filesystem, self.path, number)
 
     def _missing(self, number: int | None) -> OSError:
         numbers = self.versions()
@@ -162,9 +167,10 @@ class TableStore:
 
     def open_file(self, path: str) -> Sink:
         """Open a new file for writing, which appears when it is complete."""
-        self._make_directory(path.rpartition("/")[0])
-        place = join(self.path, path)
-        sink = open_sink(place, self.filesystem)
+        try:
+            sink = self._open(path)
+        except FileNotFoundError:
+            sink = self._open(path)  # a vacuum has removed the directory, which was empty
         sink.name = join(self.name, path)
         return sink
 
@@ -180,9 +186,12 @@ class TableStore:
         try:
             yield open_file
         except BaseException:
-            for path in paths:
-                self.remove(path)
+            self.discard(paths)
             raise
+
+    def _open(self, path: str) -> Sink:
+        self._make_directory(path.rpartition("/")[0])
+        return open_sink(join(self.path, path), self.filesystem)
 
     def _make_directory(self, relative: str) -> None:
         directory = join(self.path, relative) if relative else self.path
@@ -204,26 +213,44 @@ class TableStore:
         except FileNotFoundError:
             pass
 
-    def check_present(self, files: dict[str, int]) -> None:
-        """Raise ConflictError unless files that are about to be committed are there, by path and size.
+    def discard(self, paths: Iterable[str]) -> None:
+        """Remove files of an operation that has failed, as far as possible: vacuum removes the rest."""
+        for path in paths:
+            with suppress(OSError):
+                self.remove(path)
 
-        A vacuum that takes a long operation for one that was killed may have removed them.
+    def settle(self, files: Sequence[BaseFile | ColumnFile], known: AbstractSet[str]) -> None:
+        """Make sure that files that are about to be committed are there, and stay there.
+
+        Raise ConflictError if one is missing: a vacuum that takes a long operation for one that was
+        killed may have removed it. Columns whose digests are `known` need not be looked for.
         """
+        expected: dict[str, int | None] = {one.path: one.size for one in files}
+        expected |= {schema_name(one.schema): None for one in files if one.schema not in known}
 
-        def size_of(path: str) -> int | None:
-            place = join(self.path, path)
-            if self.filesystem is None:
-                return os.stat(place).st_size if os.path.exists(place) else None
-            storage = as_arrow(self.filesystem)
-            info = insist(join(self.name, path), lambda: storage.get_file_info(place))
-            return info.size if info.is_file else None
+        def found(path: str) -> tuple[str, int | None]:
+            return insist(
+                join(self.name, path), lambda: look(self.filesystem, join(self.path, path))
+            )
 
         remote = self.filesystem is not None
-        sizes = map_in_order(size_of, files, remote, purpose="files", threads=REMOTE_THREADS)
-        for (path, expected), size in zip(files.items(), sizes, strict=True):
-            if size != expected:
+        every = map_in_order(found, expected, remote, purpose="files", threads=REMOTE_THREADS)
+        for (path, size), (kind, actual) in zip(expected.items(), every, strict=True):
+            if kind != "file" or size not in (actual, None):
                 raise ConflictError(
                     "the file was removed before it was committed; call vacuum with an older_than= "
                     "that is longer than the longest operation",
                     file=join(self.name, path),
                 )
+        if self.filesystem is None:
+            self._sync_directories(expected)
+
+    def _sync_directories(self, paths: Iterable[str]) -> None:
+        """Make sure that the directories of files survive a power failure, whoever has made them."""
+        above: set[str] = set()
+        for path in paths:
+            folder = path.rpartition("/")[0]
+            while folder and (folder := folder.rpartition("/")[0]) not in above:
+                above.add(folder)
+        for folder in above:
+            sync(join(self.path, folder))

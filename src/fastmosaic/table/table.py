@@ -17,7 +17,7 @@ from ..dataset.fileset import FileSet
 from ..dataset.hive_split import Splitter
 from ..dataset.snapshot import Snapshot
 from ..dataset.table_files import DatasetFile
-from ..dataset.version import BaseFile, checked_path
+from ..dataset.version import BaseFile, Version, checked_path
 from ..dataset.write import DEFAULT_MAX_BYTES_PER_FILE, DatasetWriter
 from ..errors import ColumnNotFoundError, ConflictError, CorruptFileError, SchemaMismatchError
 from ..file.batches import open_batches
@@ -437,6 +437,9 @@ class MosaicTable:
     ) -> VacuumReport:
         """Remove versions that are too old, and files that no version names.
 
+        A version is as old as the one that replaced it: what was the newest version a day ago can be
+        read with `older_than` of a day.
+
         Parameters
         ----------
         older_than : timedelta or number of seconds, default 7 days
@@ -471,9 +474,11 @@ class MosaicTable:
         try:
             self._snapshot, done = commit(self._store, change, state)
         except ConflictError:
-            for path in change.new_files():
-                self._store.remove(path)
+            self._store.discard(one.path for one in change.new_files())
             raise
+        # After another error the version may exist, now or later: then its files must not be removed.
+        left = {one.path for one in change.new_files()} - self._snapshot.version.paths
+        self._store.discard(left)  # compaction has given way to another writer
         return done
 
 
@@ -482,12 +487,11 @@ class MosaicTable:
 
 def _existing(store: TableStore) -> list[Any]:
     """Return the files that a directory contains, except those of a table that never was complete."""
-    if store.is_creating():
-        return []
     try:
-        return discover(store.path, store.filesystem)
+        found = discover(store.path, store.filesystem)
     except FileNotFoundError:
         return []
+    return [] if store.is_creating() else found  # files of a new table come after its mark
 
 
 def _adopted(
@@ -558,7 +562,7 @@ def _created(
     store.begin_creation()
     digest = store.put_schema(schema, set())
     empty = first_version(summary={}, files=(), schema=digest, partitioning=names)
-    state = State(Snapshot(store.name, store.filesystem, store.path, empty))
+    state = State(store.at(empty))
     files = _append_files(
         store,
         state,
@@ -574,19 +578,21 @@ def _created(
         schema=digest,
         partitioning=names,
     )
-    snapshot = _first(store, version)
+    snapshot = _first(store, version, files)
     store.end_creation()
     return snapshot
 
 
-def _first(store: TableStore, version: Any) -> Snapshot:
+def _first(store: TableStore, version: Version, written: Sequence[BaseFile] = ()) -> Snapshot:
+    store.settle(written, set())
     try:
         store.add(version)
     except FileExistsError:
+        store.discard(one.path for one in written)
         raise FileExistsError(
             f"{store.name} is a table already: another process has made it at the same time"
         ) from None
-    return Snapshot(store.name, store.filesystem, store.path, version)
+    return store.at(version)
 
 
 # ---- rows

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from itertools import pairwise
+from typing import Any, Final, NamedTuple
 
 from ..dataset.snapshot import Snapshot
-from ..dataset.version import VERSIONS, Version, version_name, version_number
-from ..storage.debris import is_debris_name
+from ..dataset.version import CREATING, VERSIONS, Version, is_name_of_file, version_name
+from ..errors import ConflictError
+from ..storage.debris import MAX_JOB_AGE, Debris, find_debris
+from ..storage.listing import join
 from ..storage.location import as_arrow
+from ..storage.replace import remove_empty
 from ..storage.retry import insist
 from ..threads import REMOTE_THREADS, map_in_order
 from .changes import State, Vacuum
@@ -36,78 +41,132 @@ class VacuumReport:
         )
 
 
+class _Unnamed(NamedTuple):
+    """A file that no version names."""
+
+    path: str  # relative to the table
+    size: int
+
+
 def vacuum(
     store: TableStore, older_than: timedelta, keep_versions: int, dry_run: bool
 ) -> tuple[Snapshot, VacuumReport]:
-    """Remove versions and files that are older than `older_than`; return the table as it is then."""
+    """Remove versions and files that are older than `older_than`; return the table as it is then.
+
+    Others may write at the same time. Nobody can read a version that was removed, to return to it.
+    Whoever has read it before finds that a version was committed meanwhile, which marks the removal.
+    So whatever names files of removed versions comes before that mark, and is seen here.
+    """
     limit = datetime.now(UTC) - older_than
-    read = State(store.snapshot())
-    known = {number: _read(store, number) for number in store.versions()}
-    old = _old(known, limit, keep_versions)
-    snapshot = read.snapshot
-    if old and not dry_run:
-        # Whoever has read one of these to restore it finds that another version was committed.
+    known: dict[int, Version] = {}
+    old = _old(_versions(store, known), limit, keep_versions)
+    candidates = _files_before(store, limit)
+    debris = _debris(store, older_than)
+    if not dry_run:
         for number in old:
             store.remove(version_name(number))
-        snapshot, _ = commit(store, Vacuum({"versions": len(old)}), read)
-    kept = [
-        _read(store, number)
-        for number in store.versions()
-        if number not in old or number == snapshot.version.number
-    ]
-    if any(version is None for version in kept):
-        return vacuum(store, older_than, keep_versions, dry_run)  # another vacuum runs
-    named = set().union(*(version.paths for version in kept if version is not None))
-    unused = [
-        (path, size)
-        for path, size, changed in _files(store)
-        if path not in named and changed <= limit
-    ]
+    while True:
+        kept = [version for version in _versions(store, known) if version.number not in old]
+        named = set[str]().union(*(version.paths for version in kept))
+        unused = [one for one in candidates if one.path not in named]
+        snapshot = store.at(kept[-1])
+        if dry_run or not (old or unused):
+            break
+        try:
+            snapshot, _ = commit(store, Vacuum({"versions": len(old)}), State(snapshot))
+        except ConflictError:
+            continue  # a version of another writer may name some of the files
+        break
     if not dry_run:
-        remote = store.filesystem is not None
-        paths = [path for path, _ in unused]
-        for _ in map_in_order(store.remove, paths, remote, purpose="files", threads=REMOTE_THREADS):
-            pass
+        _remove_files(store, [one.path for one in unused], limit)
+        _remove_debris(store, debris)
+    unused += [_Unnamed(_relative(store, one.path), one.num_bytes) for one in debris]
     return snapshot, VacuumReport(
         snapshot.version.number,
         tuple(old),
-        tuple(path for path, _ in unused),
-        sum(size for _, size in unused),
+        tuple(one.path for one in unused),
+        sum(one.size for one in unused),
     )
 
 
-def _read(store: TableStore, number: int) -> Version | None:
-    try:
-        return store.read(number)
-    except FileNotFoundError:
-        return None  # another vacuum has removed it
+# ---- versions
 
 
-def _old(known: dict[int, Version | None], limit: datetime, keep_versions: int) -> list[int]:
-    """Return the versions to remove: never the newest `keep_versions`."""
-    candidates = sorted(known)[: -max(1, keep_versions)]
-    return [
-        number
-        for number in candidates
-        if (version := known[number]) is None or version.time <= limit
-    ]
+def _versions(store: TableStore, known: dict[int, Version]) -> list[Version]:
+    """Return all versions, ascending; read those that are not `known`."""
+    while True:
+        numbers = store.versions()
+        for number in numbers:
+            if number not in known:
+                with suppress(FileNotFoundError):  # another vacuum has removed it
+                    known[number] = store.read(number)
+        if found := [known[number] for number in numbers if number in known]:
+            return found
 
 
-def _files(store: TableStore) -> Iterator[tuple[str, int, datetime]]:
-    """Yield the path, size and time of last change of each file that a version might name."""
+def _old(versions: Sequence[Version], limit: datetime, keep_versions: int) -> list[int]:
+    """Return the versions to remove: never the newest `keep_versions`.
+
+    A version is as old as its successor. Until then it was the newest one, which readers have opened,
+    and which writers have prepared their changes for.
+    """
+    replaced = [one.number for one, later in pairwise(versions) if later.time <= limit]
+    kept = {one.number for one in versions[-keep_versions:]}
+    return [number for number in replaced if number not in kept]
+
+
+# ---- files
+
+
+def _files_before(store: TableStore, limit: datetime, folder: str = "") -> list[_Unnamed]:
+    """Return files that a version might name, and that were written before `limit`."""
     from pyarrow.fs import FileSelector
 
     storage = as_arrow(store.filesystem)
-    selector = FileSelector(store.path, recursive=True)
+    selector = FileSelector(join(store.path, folder), allow_not_found=True, recursive=True)
     infos: list[Any] = insist(store.name, lambda: storage.get_file_info(selector))
-    for info in infos:
-        if not info.is_file:
-            continue
-        path = info.path.removeprefix(store.path).lstrip("/")
-        *folders, name = path.split("/")
-        if any(map(is_debris_name, (*folders, name))):
-            continue  # what killed writers left is known by its name, and its lock
-        if folders == [VERSIONS] and version_number(name) is not None:
-            continue
-        if name.endswith(".mosaic"):
-            yield path, info.size, info.mtime
+    every = ((_relative(store, info.path), info) for info in infos if info.is_file)
+    return [
+        _Unnamed(path, info.size)
+        for path, info in every
+        if is_name_of_file(path) or path == f"{VERSIONS}/{CREATING}"
+        # Some filesystems do not tell the time.
+        if info.mtime is not None and info.mtime <= limit
+    ]
+
+
+def _remove_files(store: TableStore, paths: Sequence[str], limit: datetime) -> None:
+    """Remove files, and directories of base files that are empty then."""
+    files = [path for path in paths if not path.startswith(f"{VERSIONS}/")]
+    _remove(store, files)
+    # Columns have their name from their content. A writer may just have written the same ones.
+    still = {one.path for one in _files_before(store, limit, VERSIONS)}
+    _remove(store, [path for path in paths if path in still])
+    if store.filesystem is None:
+        for folder in {path.rpartition("/")[0] for path in files}:
+            parts = folder.split("/")
+            above = ["/".join(parts[:end]) for end in range(1, len(parts) + 1)]
+            remove_empty([join(store.path, one) for one in above if one])
+
+
+def _remove(store: TableStore, paths: Sequence[str]) -> None:
+    remote = store.filesystem is not None
+    for _ in map_in_order(store.remove, paths, remote, purpose="files", threads=REMOTE_THREADS):
+        pass
+
+
+def _debris(store: TableStore, older_than: timedelta) -> list[Debris]:
+    """Return what writers that were killed have left, except for the files that they have completed."""
+    age = older_than.total_seconds()
+    found = find_debris(store.filesystem, store.path)
+    return [one for one in found if one.is_dead(age, max(age, MAX_JOB_AGE))]
+
+
+def _remove_debris(store: TableStore, debris: Iterable[Debris]) -> None:
+    for one in debris:
+        with suppress(FileNotFoundError):  # the next writer has removed it
+            one.remove(store.filesystem)
+
+
+def _relative(store: TableStore, path: str) -> str:
+    return path.removeprefix(store.path).lstrip("/")
