@@ -5,8 +5,8 @@ from __future__ import annotations
 import errno
 import os
 import weakref
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any, Final
 
 import pyarrow as pa
@@ -42,6 +42,7 @@ class Sink:
         self.name = name
         self._size = 0
         self._publish = publish
+        self._is_own = is_own
         opened: list[Any] = []
         # Before the file exists, because an interrupt may come at any time.
         self._discard = weakref.finalize(self, _undo, opened if is_own else [], discard)
@@ -54,7 +55,8 @@ class Sink:
         rest = memoryview(data).cast("B")
         self._size += rest.nbytes
         while rest.nbytes:
-            written = self._file.write(rest)
+            with self._naming():
+                written = self._file.write(rest)
             if written is None or written == rest.nbytes:  # None: it does not say
                 return
             if written == 0:
@@ -69,7 +71,8 @@ class Sink:
         """Make the output appear under its name, and replace a file of that name."""
         self._check_open()
         try:
-            self._publish(self._file)
+            with self._naming():
+                self._publish(self._file)
         except BaseException:
             self.abandon()
             raise
@@ -81,6 +84,16 @@ class Sink:
         Bytes that were written to a file object of the caller stay there, incomplete.
         """
         self._discard()
+
+    @contextmanager
+    def _naming(self) -> Iterator[None]:
+        """Name the file in errors of the system, such as that of a full disk, which do not."""
+        try:
+            yield
+        except OSError as error:
+            if self._is_own and error.errno is not None and error.filename is None:
+                error.filename = self.name
+            raise
 
     def _check_open(self) -> None:
         if not self._discard.alive:
