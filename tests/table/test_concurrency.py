@@ -11,6 +11,23 @@ import fastmosaic as fm
 
 LONG = pytest.mark.exhaustive
 
+CREATOR = """
+    import sys
+    import pyarrow as pa, fastmosaic as fm
+
+    root, number = sys.argv[1], int(sys.argv[2])
+    print("ready", flush=True)
+    sys.stdin.readline()
+    for turn in range(20):
+        data = pa.table({"writer": [number] * 3})
+        try:
+            fm.MosaicTable.create(f"{root}/{turn}", data)
+        except FileExistsError as error:
+            assert f"{root}/{turn}" in str(error)
+        else:
+            print(turn)
+"""
+
 
 @pytest.mark.parametrize(
     ("seed", "writers", "changes", "vacuum_age"),
@@ -34,3 +51,33 @@ def test_random_changes(tmp_path, seed, writers, changes, vacuum_age):
     before = fm.read_table(path).sort_by("id")
     fm.MosaicTable(path).vacuum(0)
     assert fm.read_table(path).sort_by("id").equals(before)
+
+
+def test_one_of_four_processes_makes_a_table(tmp_path):
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", textwrap.dedent(CREATOR), str(tmp_path), str(number)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for number in range(4)
+    ]
+    for process in processes:
+        assert process.stdout.readline() == "ready\n"
+    for process in processes:
+        process.stdin.write("\n")
+        process.stdin.flush()
+    winners = {}
+    for number, process in enumerate(processes):
+        printed, _ = process.communicate()
+        assert process.returncode == 0
+        for turn in map(int, printed.split()):
+            assert winners.setdefault(turn, number) == number
+    assert sorted(winners) == list(range(20))
+    for turn, number in winners.items():
+        path = tmp_path / str(turn)
+        assert fm.read_table(path)["writer"].to_pylist() == [number] * 3
+        fm.MosaicTable(path).vacuum(0)
+        assert len(list(path.glob("*.mosaic"))) == 1
+        assert not (path / "_mosaic" / "creating").exists()
