@@ -214,7 +214,8 @@ def test_delete_and_append(path, moment):
 def test_compact_and_append(path, moment, mode):
     with meanwhile(moment, lambda: other(path).append(rows(5))):
         done = other(path).compact(mode=mode)
-    assert done.summary == {"files_before": 2, "files_after": 1}
+    copied = 2 if mode == "copy" else 0
+    assert done.summary == {"files_before": 2, "files_after": 1, "row_groups_copied": copied}
     assert read(path)["id"] == [1, 2, 3, 4, 5]
     assert len(fm.MosaicTable(path).files) == 2
 
@@ -251,7 +252,8 @@ def test_compact_gives_way_where_it_must(tmp_path, moment):
     fm.MosaicTable.create(path, days, partitioning="day").append(days)
     with meanwhile(moment, lambda: other(path).delete([("day", "=", "mo"), ("id", "=", 1)])):
         done = other(path).compact()
-    assert done.summary == {"files_before": 2, "files_after": 1, "left_to_other_writers": 1}
+    assert (done.summary["files_before"], done.summary["files_after"]) == (2, 1)
+    assert done.summary["left_to_other_writers"] == 1
     assert read(path) == {"id": [2, 2], "day": ["tu", "tu"]}
     assert names_on_disk(path) == named(path)
 

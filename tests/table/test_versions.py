@@ -68,7 +68,8 @@ def test_every_version_is_read(number, table, path):
 @pytest.mark.parametrize("number", [0, 6, 99, -1, 2**63, 10**30])
 def test_versions_that_do_not_exist(number, table, path):
     with pytest.raises(
-        FileNotFoundError, match=f"has no version {number}: there are versions 1 to 5"
+        FileNotFoundError,
+        match=f"has no version {number}: the oldest one is 1 and the newest one is 5",
     ):
         fm.MosaicTable(path, number)
     with pytest.raises(FileNotFoundError, match=f"has no version {number}"):
@@ -152,7 +153,9 @@ def test_vacuum_leaves_what_kept_versions_name(table, path):
     assert fm.read_table(path).to_pylist() == STATES[5]
     assert report.num_bytes > 0
     assert everything(path) < before | {f"_mosaic/{6:020d}.json.zst"}
-    with pytest.raises(FileNotFoundError, match="has no version 3: there are versions 5 to 6"):
+    with pytest.raises(
+        FileNotFoundError, match="has no version 3: the oldest one is 5 and the newest one is 6"
+    ):
         fm.MosaicTable(path, 3)
     # Nothing is left to remove but the version before the mark.
     assert table.vacuum(0, keep_versions=2).files == ()
