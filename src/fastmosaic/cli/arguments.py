@@ -116,6 +116,16 @@ def add_follow_links(parser: Options) -> None:
     )
 
 
+def add_at(parser: Options, option: str = "--at", what: str = "the table") -> None:
+    """Add `--at`."""
+    parser.add_argument(
+        option,
+        type=positive,
+        metavar="VERSION",
+        help=f"read an earlier version of {what} (see `fastmosaic table log`)",
+    )
+
+
 def add_columns(parser: Options) -> None:
     """Add `-c`."""
     option: Any = parser.add_argument(

@@ -7,18 +7,23 @@ import os
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Final
 
 from ..convert.read import format_by_content, format_of
 from ..dataset.discovery import discover
-from ..dataset.files import File
+from ..dataset.files import File, ReadOptions
+from ..dataset.fileset import FileSet
 from ..dataset.found import Found
+from ..dataset.snapshot import files_on_disk
 from ..errors import UnsupportedError
 from ..file.opening import SchemaCache
 from ..storage.source import Source, open_source
 from .arguments import CommandParser, Commands, add_command, add_json, add_pager, add_paths
 from .output.aligned import Column
 from .output.console import Console
+
+# Columns as the files store them.
+_STORED: Final = ReadOptions(logical=False)
 
 
 def add_file_command(
@@ -38,13 +43,26 @@ def add_row_group(parser: argparse.ArgumentParser) -> None:
 
 
 def find_files(arguments: argparse.Namespace) -> list[File]:
-    """Find the Mosaic files that the arguments name; each is opened when it is first used."""
+    """Find the Mosaic files that the arguments name; each is opened when it is first used.
+
+    Those of a table are the base files of its newest version, each followed by its column files.
+    """
     schemas = SchemaCache()
+    return [File(one, (), schemas, _STORED) for one in files_on_disk(_found(arguments))]
+
+
+def find_counted(arguments: argparse.Namespace) -> list[File]:
+    """Find the same files, of whose columns those are hidden that a table has dropped or replaced."""
+    files = FileSet(_found(arguments), logical=_STORED.logical).files
+    return [part for file in files for part in file.parts]
+
+
+def _found(arguments: argparse.Namespace) -> list[Found]:
     found = discover(
         as_given(arguments.paths), partitioned=False, follow_links=arguments.follow_links
     )
     check_mosaic(found)
-    return [File(one, (), schemas) for one in found]
+    return found
 
 
 def as_given(paths: Sequence[str]) -> str | list[str]:

@@ -23,6 +23,7 @@ from ..schemas.union import Fixed
 from ..storage.debris import is_debris_name
 from ..storage.location import as_arrow, locate
 from ..storage.secrets import redacted
+from ..storage.staging import check_no_table
 from .arguments import positive, size
 
 # Formats other than Mosaic that have an option, too.
@@ -164,12 +165,18 @@ def target_format(arguments: argparse.Namespace) -> str:
 
 
 def check_absent(target: str, overwrite: bool) -> None:
-    """Raise FileExistsError if the target is a file that must not be replaced."""
-    if target == STANDARD or overwrite:
+    """Raise FileExistsError if the target is a file that must not be replaced.
+
+    A table is a ValueError that says how to append to it.
+    """
+    if target == STANDARD:
         return
     found = locate(target, None)
     assert found is not None
     name, filesystem, path = found
+    check_no_table(name, filesystem, path)
+    if overwrite:
+        return
     if filesystem is None:
         exists = os.path.lexists(path) and (os.path.isfile(path) or not os.path.exists(path))
     else:

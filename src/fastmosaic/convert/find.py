@@ -32,12 +32,17 @@ class FoundFiles(NamedTuple):
 
 
 def find(
-    paths: Sequence[str], format: str | None = None, *, follow_links: bool = False
+    paths: Sequence[str],
+    format: str | None = None,
+    *,
+    follow_links: bool = False,
+    version: int | None = None,
 ) -> FoundFiles:
     """Find files by paths, directories and globs; "-" is standard input.
 
     The content of a pipe is copied to a temporary file, because most formats are read from their
     ends and text is read twice. Without `format`, names and then content determine the format.
+    `version` is the one of a table to read, by default the newest.
     """
     if format is not None:
         formats.check_format("format", format)
@@ -45,10 +50,12 @@ def find(
     if any(map(_is_pipe, paths)):
         if len(paths) > 1:
             raise ValueError("a pipe or standard input cannot be combined with other files")
+        if version is not None:
+            raise ValueError(f"{paths[0]} is not a table, so it has no versions")
         spool, found = _spooled(paths[0])
     else:
         source = paths[0] if len(paths) == 1 else list(paths)
-        found = discover(source, follow_links=follow_links)
+        found = discover(source, follow_links=follow_links, version=version)
     try:
         return FoundFiles(found, _format_of(found) if format is None else format, spool)
     except BaseException:

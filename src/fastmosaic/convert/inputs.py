@@ -122,15 +122,17 @@ def open_input(
     whole: bool = False,
     follow_links: bool = False,
     stored: bool = False,
+    version: int | None = None,
 ) -> Input:
     """Open files of one format by their paths, directories or globs; "-" is standard input.
 
     `types` are the types of columns in text, by name or glob. The types of other columns are
     inferred from the first block of each file, or from all of its text with `whole`. Links that
     lead out of a directory are an error, unless `follow_links`. With `stored`, the columns are
-    those that Mosaic files store, as other readers see them.
+    those that Mosaic files store, as other readers see them. `version` is the one of a table to
+    read, by default the newest.
     """
-    found = find(paths, format, follow_links=follow_links)
+    found = find(paths, format, follow_links=follow_links, version=version)
     source: Input
     if found.format == "mosaic":
         source = _MosaicInput(found.files, types, stored)

@@ -82,16 +82,20 @@ def discover(
     *,
     partitioned: bool = True,
     follow_links: bool = False,
+    version: int | None = None,
 ) -> list[Found]:
     """Return the files that `source` stands for: a path, URI, glob, directory, or list of them.
 
     Files of a directory or glob are sorted by path, those of a list keep its order. A link in a
     local directory to something outside of it raises ValueError, unless `follow_links`. A directory
-    that is a table stands for the files of its newest version, in their order.
+    that is a table stands for the files of its newest version, in their order, or of `version`;
+    what is not a table then raises ValueError.
     """
     if isinstance(source, Snapshot):
         return source.found()
-    search = functools.partial(_search, partitioned=partitioned, follow_links=follow_links)
+    search = functools.partial(
+        _search, partitioned=partitioned, follow_links=follow_links, version=version
+    )
     if not isinstance(source, list | tuple):
         if not _is_path(source) and not is_open_file(source):
             raise TypeError(
@@ -120,20 +124,25 @@ def discover(
 
 
 def _search(
-    place: SearchPlace, *, partitioned: bool, follow_links: bool, alone: bool
+    place: SearchPlace, *, partitioned: bool, follow_links: bool, version: int | None, alone: bool
 ) -> list[Found]:
     """Return the files of one place; `alone` says that it is not part of a list."""
     name, filesystem = place.name, place.filesystem
     there = join(place.path, place.pattern)
     given = join(place.given, place.pattern)
     kind, size = _attempt(place, lambda: look(filesystem, there))
+    snapshot = None
+    if kind == "directory":
+        snapshot = Snapshot.of(name, filesystem, there, version)
+    if snapshot is not None:
+        return snapshot.found()
+    if version is not None and kind != "nothing":
+        raise ValueError(f"{name} is not a table, so it has no versions")
     if kind == "file":
         folder = given.rpartition("/")[0]
         keys = parse(folder.split("/"), name) if partitioned and not alone else {}
         return [Found(name, filesystem, there, size, keys)]
     if kind == "directory":
-        if (snapshot := Snapshot.newest(name, filesystem, there)) is not None:
-            return snapshot.found()
         root, base, pattern = join(place.head, place.pattern), there, []
         prefix = "" if alone else given
     elif place.pattern:

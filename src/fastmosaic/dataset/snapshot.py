@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -47,14 +47,19 @@ class Snapshot:
         return Snapshot, (self.name, self.filesystem, path, self.version)
 
     @classmethod
-    def newest(cls, name: str, filesystem: Any, path: str) -> Snapshot | None:
-        """Return a table at its newest version, or None if the directory is not a table."""
+    def of(
+        cls, name: str, filesystem: Any, path: str, number: int | None = None
+    ) -> Snapshot | None:
+        """Return a table at a version, by default the newest; None if the directory is no table."""
         if is_web(filesystem):
             return None
         names = list_objects(name, filesystem, path)
         while numbers := numbers_of(names):
+            if number is not None and number not in numbers:
+                raise no_version(name, number, numbers)
+            wanted = numbers[-1] if number is None else number
             try:
-                return cls.at(name, filesystem, path, numbers[-1])
+                return cls(name, filesystem, path, read_version(name, filesystem, path, wanted))
             except FileNotFoundError:
                 names = list_objects(name, filesystem, path)
                 if numbers_of(names) == numbers:
@@ -66,11 +71,6 @@ class Snapshot:
                 "killed; then create it again"
             )
         return None
-
-    @classmethod
-    def at(cls, name: str, filesystem: Any, path: str, number: int) -> Snapshot:
-        """Return a table at version `number`; raise FileNotFoundError if there is none."""
-        return cls(name, filesystem, path, read_version(name, filesystem, path, number))
 
     def found(self) -> list[Found]:
         """Return the files of the table.
@@ -108,6 +108,27 @@ class TableEntry(NamedTuple):
 
     snapshot: Snapshot
     file: BaseFile
+
+
+def no_version(name: str, number: int, numbers: Sequence[int]) -> FileNotFoundError:
+    """Return the error about a version that a table does not have; it has `numbers`."""
+    return FileNotFoundError(
+        f"{name} has no version {number}: the oldest one is {numbers[0]} and the newest one is "
+        f"{numbers[-1]}"
+    )
+
+
+def files_on_disk(found: Iterable[Found]) -> list[Found]:
+    """Return each file by itself: after a base file of a table, its column files."""
+    every: list[Found] = []
+    for one in found:
+        if one.entry is None:
+            every.append(one)
+        else:
+            table, file = one.entry
+            # The schema of a table without files stands for a file, of whatever size.
+            every += (table.part(part.path, part.size or None) for part in file.parts)
+    return every
 
 
 def list_versions(name: str, filesystem: Any, path: str) -> list[int]:

@@ -26,9 +26,9 @@ import pyarrow as pa
 
 from ..errors import CorruptFileError, UnsupportedError
 from ..format.wire import compress
-from ..storage.location import is_hidden
+from ..storage.location import TABLE_MARK, is_hidden
 
-VERSIONS: Final = "_mosaic"  # the directory of versions
+VERSIONS: Final = TABLE_MARK  # the directory of versions
 COLUMNS: Final = "_columns"  # the directory of column files
 CREATING: Final = "creating"  # an object there that exists until a new table has its first version
 

@@ -12,6 +12,8 @@ import pyarrow as pa
 
 from .secrets import redacted, without_secrets
 
+# The directory of the versions of a table. A directory that contains it is a table.
+TABLE_MARK: Final = "_mosaic"
 URI: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://|file:/")  # one letter is a Windows drive
 
 

@@ -23,7 +23,7 @@ from .debris import (
     sweep,
 )
 from .listing import entries_below, files_below
-from .location import as_arrow, is_fsspec, is_hidden, kind_of, locate, os_error
+from .location import TABLE_MARK, as_arrow, is_fsspec, is_hidden, kind_of, locate, os_error
 from .replace import (
     exchange,
     is_replaceable,
@@ -92,7 +92,8 @@ class Staging:
 
         If it contains files, `existing` decides: "error" raises FileExistsError, "append" keeps
         them, "overwrite" removes them in `commit`, but raises ValueError if a file does not end in
-        `suffix`. Names that begin with "." or "_" are ignored.
+        `suffix`. Names that begin with "." or "_" are ignored. A table is refused, whatever
+        `existing` says, because only its versions tell which files it has.
 
         Files that an earlier process wrote with the same `identity`, without ending its staging,
         are still below `root`. Otherwise the staging belongs to this process, and is debris when
@@ -111,6 +112,7 @@ class Staging:
         kind = storage.get_file_info(path).type.name
         if kind == "File":
             raise os_error(errno.ENOTDIR, name)
+        check_no_table(name, place, path)
         resumable = identity is not None
         if identity is not None:
             _take_back(storage, path, f"{path}/{staging_name(identity)}")
@@ -512,6 +514,23 @@ def _directories(file: str) -> list[str]:
     """Return the directories that a path leads through, outermost first."""
     names = file.split("/")
     return ["/".join(names[:count]) for count in range(1, len(names))]
+
+
+def check_no_table(name: str, filesystem: Any, path: str) -> None:
+    """Raise ValueError if a directory is a table, or a partition of one.
+
+    It could be written to, but the versions of the table would not name the new files, and would still
+    name those that were replaced.
+    """
+    storage = storage_of(filesystem)
+    while path:
+        if storage.get_file_info(f"{path}/{TABLE_MARK}").type.name == "Directory":
+            raise ValueError(
+                f"{name} is a table: append rows with MosaicTable.append or `fastmosaic table append`"
+            )
+        path, _, folder = path.rpartition("/")
+        if "=" not in folder:
+            return
 
 
 def _check(name: str, existing: str, files: Iterable[str], suffix: str) -> None:

@@ -78,15 +78,10 @@ class TableStore:
 
     def snapshot(self, number: int | None = None) -> Snapshot:
         """Return the table at a version, by default the newest one."""
-        if number is None:
-            newest = Snapshot.newest(self.name, self.filesystem, self.path)
-            if newest is None:
-                raise self._missing(None)
-            return newest
-        try:
-            return self.at(self.read(number))
-        except FileNotFoundError:
-            raise self._missing(number) from None
+        found = Snapshot.of(self.name, self.filesystem, self.path, number)
+        if found is None:
+            raise self._missing()
+        return found
 
     def at(self, version: Version) -> Snapshot:
         """Return the table at a version that is known."""
@@ -96,13 +91,7 @@ class TableStore:
         """Read a version; raise FileNotFoundError if there is none."""
         return read_version(self.name, self.filesystem, self.path, number)
 
-    def _missing(self, number: int | None) -> OSError:
-        numbers = self.versions()
-        if number is not None and numbers:
-            return FileNotFoundError(
-                f"{self.name} has no version {number}: the oldest one is {numbers[0]} and the newest "
-                f"one is {numbers[-1]}"
-            )
+    def _missing(self) -> OSError:
         if look(self.filesystem, self.path)[0] == "nothing":
             return os_error(errno.ENOENT, self.name)
         return FileNotFoundError(f"{self.name} is not a table; make it one with MosaicTable.create")

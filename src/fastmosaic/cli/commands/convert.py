@@ -26,6 +26,7 @@ from ...schemas.union import Fixed
 from ...storage.secrets import redacted
 from ..arguments import (
     Commands,
+    add_at,
     add_columns,
     add_command,
     add_dialect,
@@ -97,6 +98,7 @@ def add(commands: Commands) -> None:
         help="format of DST (default: determined by the name)",
     )
     parser.add_argument("--overwrite", action="store_true", help="replace DST if it exists")
+    add_at(parser)
     add_columns(parser)
     add_stored(parser)
     add_where(parser)
@@ -146,6 +148,7 @@ def _run(arguments: argparse.Namespace) -> int:
                 whole=True,
                 follow_links=arguments.follow_links,
                 stored=arguments.stored,
+                version=arguments.at,
             )
         if is_directory(arguments):
             check_apart(source, arguments)

@@ -17,6 +17,7 @@ from ...format.column_set import ColumnSet
 from ...storage.secrets import redacted
 from ..arguments import (
     Commands,
+    add_at,
     add_columns,
     add_command,
     add_dialect,
@@ -60,6 +61,8 @@ def add(commands: Commands) -> None:
     )
     parser.add_argument("one", metavar="A", help="a file, directory, glob or URI")
     parser.add_argument("other", metavar="B", help="another one")
+    add_at(parser, what="A")
+    add_at(parser, "--other-at", "B")
     add_follow_links(parser)
     parser.add_argument("--schema", action="store_true", help="compare columns only, not rows")
     parser.add_argument(
@@ -85,8 +88,12 @@ def _run(arguments: argparse.Namespace) -> int:
             dialect=dialect(arguments),
             whole=True,
             follow_links=arguments.follow_links,
+            version=version,
         )
-        for path in (arguments.one, arguments.other)
+        for path, version in (
+            (arguments.one, arguments.at),
+            (arguments.other, arguments.other_at),
+        )
     )
     schemas = one.schema, other.schema
     if arguments.columns:
@@ -139,7 +146,7 @@ def _print(
             document["contents"] = rows.to_dict()
         console.document(document)
         return
-    names = (printable(redacted(arguments.one)), printable(redacted(arguments.other)))
+    names = (_label(arguments.one, arguments.at), _label(arguments.other, arguments.other_at))
     _print_columns(console, names, columns)
     if rows is not None:
         _print_rows(console, names, rows)
@@ -147,6 +154,11 @@ def _print(
         what = [] if rows is None else [console.count(rows.counts[0], "row")]
         what.append(console.count(len(columns.common), "column"))
         console.line(f"no differences in {' and '.join(what)}")
+
+
+def _label(path: str, version: int | None) -> str:
+    """Return the name of a table, with its version if one was given."""
+    return printable(redacted(path)) + ("" if version is None else f" at {version}")
 
 
 def _print_columns(console: Console, names: tuple[str, str], columns: SchemaDifference) -> None:

@@ -15,7 +15,6 @@ from ...dataset.files import File
 from ...file.stored import Encoding, Page, StoredColumn, stored_bytes, stored_columns
 from ...format.bucket import Layout
 from ...format.column_set import ColumnSet
-from ...format.file_schema import FileSchema
 from ...query.selection import GLOB, selected, split_names
 from ...schemas.union import Union
 from ..arguments import Commands, add_columns, positive
@@ -24,6 +23,7 @@ from ..files import (
     FileLabels,
     add_file_command,
     add_row_group,
+    find_counted,
     find_files,
     opened,
     print_by_file,
@@ -79,7 +79,8 @@ def add(commands: Commands) -> None:
         commands,
         "column-size",
         "print the size of each column, the largest first",
-        f"Print the bytes of columns in all row groups of all files. {_STORED}\n\n{_SHARES}",
+        "Print the bytes of columns in all row groups of all files; of a table, without columns that\n"
+        f"were dropped or replaced. {_STORED}\n\n{_SHARES}",
         [
             "column-size sales.mosaic --limit 20",
             "column-size warehouse --by-prefix",
@@ -109,10 +110,8 @@ def _chosen(files: Iterable[File], patterns: Sequence[str] | None) -> list[str] 
     """Return the columns that `patterns` choose, or None for all."""
     if patterns is None:
         return None
-    blocks: dict[ColumnSet, str] = {
-        FileSchema(file.metadata.schema_block): file.name for file in files
-    }
-    stored = Union(blocks, pa.schema([]))
+    distinct: dict[ColumnSet, str] = {file.columns: file.name for file in files}
+    stored = Union(distinct, pa.schema([]))
     asked: list[str] = []
     for given in patterns:
         for name in [given] if stored.has(given) else split_names(given):
@@ -132,9 +131,10 @@ def _inside(stored: Union, name: str) -> list[str]:
 def _positions(file: File, names: Sequence[str] | None) -> list[int]:
     """Return the positions of the columns that the file contains, by default of all columns."""
     block = file.metadata.schema_block
-    if names is None:
+    if names is None and not file.columns.hidden:
         return list(block.order)
-    return [position for name in names if (position := block.find(name)) >= 0]
+    chosen = file.columns.names() if names is None else filter(file.columns.has, names)
+    return list(map(block.find, chosen))
 
 
 def _pages(arguments: argparse.Namespace) -> int:
@@ -319,7 +319,7 @@ def _print_dictionaries(
 
 def _column_size(arguments: argparse.Namespace) -> int:
     console = Console(arguments)
-    files = find_files(arguments)
+    files = find_counted(arguments)
     names = _chosen(files, arguments.columns)
     data_bytes = sum(
         file.metadata.bytes_of(group)

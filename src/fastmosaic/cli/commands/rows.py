@@ -18,6 +18,7 @@ from ...query.where import parse
 from ..arguments import (
     CommandParser,
     Commands,
+    add_at,
     add_columns,
     add_command,
     add_json,
@@ -110,6 +111,7 @@ def _add(
 ) -> CommandParser:
     parser = add_command(commands, name, summary, description, examples, _LANGUAGE)
     add_paths(parser)
+    add_at(parser)
     add_where(parser)
     add_memory_limit(parser)
     add_json(parser)
@@ -122,7 +124,10 @@ def _add(
 def _head(arguments: argparse.Namespace) -> int:
     console = Console(arguments)
     source = open_input(
-        arguments.paths, follow_links=arguments.follow_links, stored=arguments.stored
+        arguments.paths,
+        follow_links=arguments.follow_links,
+        stored=arguments.stored,
+        version=arguments.at,
     )
     columns = source.select(arguments.columns)
     shown = source.names() if columns is None else columns
@@ -263,6 +268,7 @@ def _cat(arguments: argparse.Namespace) -> int:
         whole=True,
         follow_links=arguments.follow_links,
         stored=arguments.stored,
+        version=arguments.at,
     )
     columns = source.select(arguments.columns)
     names = source.schema_of(columns).names
@@ -327,7 +333,7 @@ def _small(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 def _count(arguments: argparse.Namespace) -> int:
     console = Console(arguments)
-    source = open_input(arguments.paths, follow_links=arguments.follow_links)
+    source = open_input(arguments.paths, follow_links=arguments.follow_links, version=arguments.at)
     if arguments.where is None and source.num_rows is not None:
         num_rows = source.num_rows
     else:

@@ -12,6 +12,7 @@ from typing import Any, Final, TypeVar
 from ...convert.inputs import Input, open_input
 from ..arguments import (
     Commands,
+    add_at,
     add_columns,
     add_command,
     add_json,
@@ -59,6 +60,7 @@ def add(commands: Commands) -> None:
         commands, "schema", "print columns: names, types, sizes", _DESCRIPTION, _EXAMPLES
     )
     add_paths(parser)
+    add_at(parser)
     which = parser.add_argument_group("choosing columns")
     add_columns(which)
     which.add_argument(
@@ -102,7 +104,10 @@ def _regex(text: str) -> str:
 def _run(arguments: argparse.Namespace) -> int:
     console = Console(arguments)
     files = open_input(
-        arguments.paths, follow_links=arguments.follow_links, stored=arguments.stored
+        arguments.paths,
+        follow_links=arguments.follow_links,
+        stored=arguments.stored,
+        version=arguments.at,
     )
     names = files.select(arguments.columns)  # a wrong name is an error before all are listed
     entries = entries_of(files)

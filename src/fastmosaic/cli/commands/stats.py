@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Any, Final
@@ -14,11 +15,12 @@ from ...dataset.discovery import discover
 from ...dataset.fileset import FileSet
 from ...dataset.leaves import leaf_schema
 from ...dataset.profile import DISTINCT_EXACT, ColumnProfile, Profiler, conclude
+from ...dataset.table_files import DatasetFile
 from ...errors import CorruptFileError
 from ...file.stored import Encoding
 from ...format.column_set import ColumnSet
 from ...schemas.fit import plain_schema
-from ..arguments import Commands, add_columns, add_memory_limit, add_stored, positive
+from ..arguments import Commands, add_at, add_columns, add_memory_limit, add_stored, positive
 from ..exit import OK
 from ..files import add_file_command, as_given, check_mosaic
 from ..output.aligned import Column
@@ -52,6 +54,7 @@ def add(commands: Commands) -> None:
         _DESCRIPTION,
         ["stats sales.mosaic", "stats warehouse -c 'sensor_temp_*' --sort nulls --limit 20"],
     )
+    add_at(parser)
     add_columns(parser)
     add_stored(parser)
     add_memory_limit(parser)
@@ -67,7 +70,7 @@ def add(commands: Commands) -> None:
 
 def _stats(arguments: argparse.Namespace) -> int:
     console = Console(arguments)
-    files = _opened(as_given(arguments.paths), arguments.follow_links, arguments.stored)
+    files = _opened(arguments)
     keys = set(files.partitions.names)
     if arguments.columns is None:
         chosen = [name for name in files.columns.names() if name not in keys]
@@ -140,24 +143,31 @@ class _Without:
         return [one for one in self._columns.similar(name) if one not in self._keys]
 
 
-def _opened(paths: str | list[str], follow_links: bool, stored: bool) -> FileSet:
+def _opened(arguments: argparse.Namespace) -> FileSet:
+    found = discover(
+        as_given(arguments.paths), follow_links=arguments.follow_links, version=arguments.at
+    )
     try:
-        return FileSet(paths, follow_links=follow_links, logical=not stored)
+        return FileSet(found, logical=not arguments.stored)
     except CorruptFileError:
-        check_mosaic(discover(paths, follow_links=follow_links))
+        check_mosaic(found)
         raise
 
 
 def _measured(console: Console, files: FileSet, schema: pa.Schema) -> list[ColumnProfile]:
     profiler = Profiler(schema, files.partitions)
+    names = frozenset(schema.names)
     groups = [
         (file, group) for file in files.files for group in range(file.metadata.num_row_groups)
     ]
-    total = sum(file.metadata.bytes_of(group) for file, group in groups)
-    with console.progress("reading", total) as advance:
+
+    def size(file: DatasetFile, group: int) -> int:
+        return sum(part.metadata.bytes_of(group) for part in file.resolved(names).parts)
+
+    with console.progress("reading", sum(itertools.starmap(size, groups))) as advance:
         for file, group in groups:
             profiler.add(file, group, use_threads=True)
-            advance(file.metadata.bytes_of(group))
+            advance(size(file, group))
     return list(conclude(schema, [profiler.measures()]))
 
 

@@ -357,6 +357,11 @@ def _section(annex: Annex, section: AnnexSection) -> dict[str, Any]:
                 groups = " ".join(f"{one:08x}" for one in annex.blocks.row_groups[:_MAX_LISTED])
                 more = " ..." if len(annex.blocks.row_groups) > _MAX_LISTED else ""
                 text = f"schema {annex.blocks.schema:08x}, row groups {groups}{more}"
+        case Section.BASE:
+            name = "base"
+            if annex.base is not None:
+                rows, size = annex.base.num_rows, annex.base.size
+                text = f"rows {rows}, bytes {size}, digest {annex.base.digest.hex()}"
         case Section.DICTIONARIES:
             name, text = "dictionaries", f"{annex.dictionaries} bytes before the annex"
     return {**section._asdict(), "section": name, "text": text}

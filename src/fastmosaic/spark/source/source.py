@@ -31,6 +31,8 @@ from pyspark.sql.types import StructType
 from ...dataset.fileset import FileSet
 from ...dataset.tasks import Split
 from ...errors import UnsupportedError
+from ...storage.location import locate
+from ...storage.staging import check_no_table
 from ..schemas import from_spark, to_spark
 from ..task import SplitReader
 from .commit import StreamWriteJob, TaskMessage, TaskOutput, WriteJob
@@ -123,6 +125,9 @@ class MosaicDataSource(DataSource):
     def _directory(self) -> str:
         if not isinstance(self._source, str):
             raise ValueError("a dataset is written to one directory, not to a list of paths")  # noqa: TRY004
+        found = locate(self._source, None)
+        assert found is not None  # it is text
+        check_no_table(*found)
         return self._source
 
 

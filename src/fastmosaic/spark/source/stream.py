@@ -21,6 +21,7 @@ from pyspark.sql.streaming.datasource import (
 
 from ...dataset.discovery import discover
 from ...dataset.found import Found
+from ...errors import UnsupportedError
 from ...storage.secrets import redacted
 from .load import open_files, plan_load
 from .options import LoadOptions
@@ -81,4 +82,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return []
 
     def _discover(self) -> list[Found]:
-        return discover(self._source, follow_links=self._options.follow_links)
+        found = discover(self._source, follow_links=self._options.follow_links)
+        if any(one.entry is not None for one in found):
+            raise UnsupportedError(
+                f"{redacted(self._source)} is a table, whose files may be replaced; "
+                "it cannot be read as a stream"
+            )
+        return found
