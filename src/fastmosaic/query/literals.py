@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import pyarrow as pa
 from pyarrow import types
@@ -37,8 +37,12 @@ _UNITS: Final = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 class WhereError(ValueError):
     """A condition with invalid syntax, or with values that do not fit their columns."""
 
+    what: ClassVar = "condition"
+
     def __init__(self, at: int, message: str) -> None:
-        super().__init__(f"condition, character {at}: {message}")
+        super().__init__(f"{self.what}, character {at}: {message}")
+        self.at = at
+        self.message = message
 
 
 @dataclass(frozen=True, slots=True)

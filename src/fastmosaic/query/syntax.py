@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Container
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Final, NoReturn, TypeAlias
+from typing import Any, ClassVar, Final, NoReturn, TypeAlias
 
 from sqlglot import Token, Tokenizer, TokenType, exp, parser
 from sqlglot.errors import ParseError, TokenError
@@ -66,11 +66,11 @@ _TYPED: Final[dict[str, tuple[str, Callable[[str, int], Fraction]]]] = {
 }
 _NAME: Final = re.compile(r"[^\W\d][\w$]*(?:\.[\w$]+)*")
 _QUOTED: Final = re.compile(r"""(['"`])(?:(?!\1).|\1\1)*+(\1)?""", re.DOTALL)
-_VALUE: Final = "a column or a value"
+VALUE: Final = "a column or a value"
 _NAMES: Final = (TokenType.VAR, TokenType.IDENTIFIER)
 
 
-class _Tokenizer(Tokenizer):
+class ConditionTokenizer(Tokenizer):
     QUOTES = ["'"]  # noqa: RUF012 - sqlglot's own attributes
     IDENTIFIERS = ['"', "`"]  # noqa: RUF012
     STRING_ESCAPES = ["'"]  # noqa: RUF012
@@ -109,9 +109,9 @@ class _UnexpectedError(ParseError):
         self.token = token
 
 
-class _ConditionParser(parser.Parser):
+class ConditionParser(parser.Parser):
     def raise_error(self, message: str, token: Any = None) -> None:
-        expected = _VALUE
+        expected = VALUE
         if message == "Expecting )":
             expected = "')'"
         elif "Unexpected token" in message:
@@ -124,7 +124,7 @@ class _ConditionParser(parser.Parser):
             raise _UnexpectedError("'and'", self._curr or None)
         high = self._parse_bitwise()
         if low is None or high is None:
-            raise _UnexpectedError(_VALUE, self._curr or None)
+            raise _UnexpectedError(VALUE, self._curr or None)
         return exp.Between(this=this, low=low, high=high)
 
     RANGE_PARSERS = {  # noqa: RUF012
@@ -135,27 +135,32 @@ class _ConditionParser(parser.Parser):
 
 def parse(text: str) -> tuple[Any, list[Operand]]:
     """Return the tree of a condition, whose columns are indices of the operands, and the operands."""
-    tokens, operands = _Reader(text).read()
+    tokens, operands = Reader(text).read()
+    return tree_of(tokens, text, Reader.what), operands
+
+
+def tree_of(tokens: list[Token], text: str, what: str) -> Any:
+    """Return the tree that tokens form."""
     if not tokens:
-        raise WhereError(1, "the condition is empty")
+        raise WhereError(1, f"the {what} is empty")
     try:
-        (tree,) = _ConditionParser().parse_into(exp.Condition, tokens, text)
+        (tree,) = ConditionParser().parse_into(exp.Condition, tokens, text)
     except ParseError as error:
         cause = error.__cause__ if isinstance(error.__cause__, _UnexpectedError) else error
         assert isinstance(cause, _UnexpectedError)
         token = cause.token
         at = len(text) + 1 if token is None else token.start + 1
-        raise WhereError(at, f"expected {cause.expected}, not {_shown(text, token)}") from None
+        raise WhereError(at, f"expected {cause.expected}, not {shown(text, token)}") from None
     except RecursionError:
-        raise WhereError(1, "the condition is nested too deeply") from None
-    return tree, operands
+        raise WhereError(1, f"the {what} is nested too deeply") from None
+    return tree
 
 
-def _shown(text: str, token: Token | None) -> str:
+def shown(text: str, token: Token | None) -> str:
     return "the end" if token is None else repr(text[token.start : token.end + 1])
 
 
-def _tokens(text: str) -> list[Token]:
+def _tokens(text: str, tokenizer: type[Tokenizer]) -> list[Token]:
     try:
         text.encode()
     except UnicodeEncodeError as error:
@@ -164,32 +169,42 @@ def _tokens(text: str) -> list[Token]:
         if quoted[2] is None:
             raise WhereError(quoted.start() + 1, f"the quote {quoted[1]} is not closed")
     try:
-        return list(_Tokenizer().tokenize(text))
+        return list(tokenizer().tokenize(text))
     except TokenError as error:
         raise WhereError(1, str(error)) from error
 
 
-class _Reader:
+class Reader:
     """Checks the tokens of a condition and replaces columns and values by their indices."""
+
+    what: ClassVar = "condition"  # for messages
+    tokenizer: ClassVar[type[Tokenizer]] = ConditionTokenizer
+    # What a column, a value, or a part in parentheses ends with.
+    ends: ClassVar[tuple[TokenType, ...]] = (
+        TokenType.IDENTIFIER,
+        TokenType.R_PAREN,
+        TokenType.NULL,
+        TokenType.STRING,
+    )
 
     def __init__(self, text: str) -> None:
         self._text = text
-        self._tokens = _tokens(text)
+        self._tokens = _tokens(text, self.tokenizer)
         self._next = 0
         self._out: list[Token] = []
-        self._operands: list[Operand] = []
+        self._operands: list[Any] = []
         self._depth = 0
 
-    def read(self) -> tuple[list[Token], list[Operand]]:
+    def read(self) -> tuple[list[Token], list[Any]]:
         while self._next < len(self._tokens):
             self._step(self._tokens[self._next])
         if self._out and not self._follows_operand():
-            self._expected(_VALUE, None)
+            self._expected(VALUE, None)
         return self._out, self._operands
 
     def _step(self, token: Token) -> None:
         if token.comments:
-            raise WhereError(token.start + 1, "comments are not supported in a condition")
+            raise WhereError(token.start + 1, f"comments are not supported in a {self.what}")
         match token.token_type:
             case TokenType.VAR | TokenType.IDENTIFIER:
                 self._word(token)
@@ -230,13 +245,16 @@ class _Reader:
         elif not is_quoted and word == "escape" and self._kind(-1) == TokenType.STRING:
             self._escape(token)
         elif following == TokenType.L_PAREN:
-            raise WhereError(
-                token.start + 1, f"functions are not supported in a condition: {token.text}(...)"
-            )
+            self._function(token)
         else:
             name, count = self._path(token)
             follows = self._follows_operator()
             self._operand(Name(name, token.start + 1, is_quoted, follows), count)
+
+    def _function(self, token: Token) -> None:
+        raise WhereError(
+            token.start + 1, f"functions are not supported in a condition: {token.text}(...)"
+        )
 
     def _typed(self, kind: str, read: Callable[[str, int], Fraction]) -> None:
         """Read a value after the name of its type, e.g. date '2024-01-31'."""
@@ -285,7 +303,7 @@ class _Reader:
             count += 1
         count += self._kind(count - 1) == TokenType.DOT
         if self._kind(count - 1) != TokenType.NUMBER:
-            self._expected(f"a number after {_shown(self._text, token)}", self._token(count - 1))
+            self._expected(f"a number after {shown(self._text, token)}", self._token(count - 1))
         digits = "".join(one.text for one in self._tokens[self._next : self._next + count])
         self._value("number", exact(digits, token.start + 1), count, text=digits)
 
@@ -306,7 +324,7 @@ class _Reader:
         shown = self._text[first.start : last.end + 1] if text is None else text
         self._operand(Value(kind, value, shown, first.start + 1 if at is None else at), count)
 
-    def _operand(self, operand: Operand, count: int) -> None:
+    def _operand(self, operand: Any, count: int) -> None:
         first, last = self._tokens[self._next], self._tokens[self._next + count - 1]
         text = str(len(self._operands))
         self._put(Token(TokenType.IDENTIFIER, text, start=first.start, end=last.end))
@@ -321,7 +339,7 @@ class _Reader:
             self._expected("a character in quotes after 'escape'", text)
         if len(text.text) != 1:
             raise WhereError(
-                text.start + 1, f"escape must be one character, not {_shown(self._text, text)}"
+                text.start + 1, f"escape must be one character, not {shown(self._text, text)}"
             )
         self._put(Token(TokenType.ESCAPE, token.text, start=token.start, end=token.end))
         self._put(text)
@@ -335,7 +353,7 @@ class _Reader:
                 "the operators are = != <> < <= > >=",
             )
         if not self._follows_operand():
-            self._expected(_VALUE, token)
+            self._expected(VALUE, token)
         self._put(token)
 
     def _structure(self, token: Token) -> None:
@@ -357,7 +375,7 @@ class _Reader:
             self._expected("'in', 'between' or 'like' after 'not'", self._token(1))
         # sqlglot notices some missing operands late, and others not at all, as after a comma.
         if kind in _AFTER_OPERANDS and not self._follows_operand():
-            self._expected(_VALUE, token)
+            self._expected(VALUE, token)
         self._put(token)
 
     def _put(self, token: Token) -> None:
@@ -376,8 +394,7 @@ class _Reader:
 
     def _follows_operand(self) -> bool:
         """Whether a column, a value, or a part in parentheses ends here."""
-        ends = (TokenType.IDENTIFIER, TokenType.R_PAREN, TokenType.NULL, TokenType.STRING)
-        return bool(self._out) and self._out[-1].token_type in ends
+        return bool(self._out) and self._out[-1].token_type in self.ends
 
     def _follows_operator(self) -> bool:
         before = [token.token_type for token in self._out[-2:]]
@@ -396,9 +413,9 @@ class _Reader:
 
     def _expected(self, what: str, token: Token | None) -> NoReturn:
         at = len(self._text) + 1 if token is None else token.start + 1
-        raise WhereError(at, f"expected {what}, not {_shown(self._text, token)}")
+        raise WhereError(at, f"expected {what}, not {shown(self._text, token)}")
 
     def _refuse(self, token: Token) -> NoReturn:
         raise WhereError(
-            token.start + 1, f"{_shown(self._text, token)} is not supported in a condition"
+            token.start + 1, f"{shown(self._text, token)} is not supported in a {self.what}"
         )

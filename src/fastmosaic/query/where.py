@@ -67,17 +67,17 @@ class Condition:
 
     names: tuple[str, ...]  # of its columns, or paths of fields, in the order of their first use
     tree: Any  # of sqlglot; its columns are indices of the operands
-    operands: Sequence[Operand]
+    operands: Sequence[Any]  # names, values, and what else the language has
 
     def expression(self, columns: ColumnSet) -> Expression:
         """Return an Arrow expression that is true for matching rows, false or null for others."""
-        return _Binder(self.operands, self._located(columns)).when(self.tree, True)
+        return _Binder(self.operands, self.located(columns)).when(self.tree, True)
 
     def columns(self, columns: ColumnSet) -> list[str]:
         """Return the names of the columns that the condition refers to, each once."""
-        return list(dict.fromkeys(path[0] for path, _ in self._located(columns).values()))
+        return list(dict.fromkeys(path[0] for path, _ in self.located(columns).values()))
 
-    def _located(self, columns: ColumnSet) -> dict[str, tuple[Path, pa.DataType]]:
+    def located(self, columns: ColumnSet) -> dict[str, tuple[Path, pa.DataType]]:
         """Return the path and the type that each name stands for."""
         found = {}
         for name in self.names:
@@ -105,9 +105,9 @@ class Condition:
     def _hint(self, name: str, suggestions: Sequence[str]) -> str:
         """Return what to add to an error if an unknown column may have been meant as text."""
         if not any(
-            one.name == name and (one.is_quoted or one.follows_operator)
+            one.is_quoted or one.follows_operator
             for one in self.operands
-            if not isinstance(one, Value)
+            if getattr(one, "name", None) == name
         ):
             return ""
         separator = "" if suggestions else ";"  # a question mark ends the suggestions
@@ -154,7 +154,7 @@ class _Binder:
                 return self.when(node.this, not truth)
             case "and" | "or":
                 joint = operator.and_ if (node.key == "and") == truth else operator.or_
-                return _balanced(joint, [self.when(part, truth) for part in _parts(node)])
+                return balanced(joint, [self.when(part, truth) for part in chain_of(node)])
             case "column":
                 return self._alone(self._operand(node), truth)
             case "is":
@@ -243,7 +243,7 @@ class _Binder:
         if not isinstance(left, Value) and len(values) == len(operands):
             return self._among(left, values, truth)
         joint = operator.or_ if truth else operator.and_
-        return _balanced(joint, [self._compare(left, "eq", one, truth) for one in operands])
+        return balanced(joint, [self._compare(left, "eq", one, truth) for one in operands])
 
     def _between(self, node: Any, truth: bool) -> Expression:
         self._check(node, "this", "low", "high")
@@ -274,7 +274,7 @@ class _Binder:
             raise WhereError(
                 pattern.at, f"expected a pattern in quotes, such as 'x%', not {shown!r}"
             )
-        return self._matches(name, _pattern(pattern, escape), node.key == "ilike", truth)
+        return self._matches(name, parts_of(pattern, escape), node.key == "ilike", truth)
 
     def _compare(self, left: Operand, sign: str, right: Operand, truth: bool) -> Expression:
         self._count(left.at)
@@ -291,19 +291,7 @@ class _Binder:
     # ---- in Arrow
 
     def _column(self, column: Name) -> tuple[Any, pa.DataType]:
-        path, type = self._columns[column.name]
-        expression = self._pc.field(*path)
-        # Not all of Arrow's functions support these types.
-        if types.is_dictionary(type):
-            type = type.value_type
-            expression = expression.cast(type)
-        if types.is_fixed_size_binary(type):
-            type = pa.binary()
-            expression = expression.cast(type)
-        if types.is_float16(type):
-            type = pa.float32()
-            expression = expression.cast(type)
-        return expression, type
+        return comparable(*self._columns[column.name])
 
     def _either(self, expression: Any, truth: bool) -> Expression:
         return expression if truth else ~expression
@@ -359,7 +347,7 @@ class _Binder:
         # Comparisons allow row groups to be skipped, a pattern does not.
         if not ignore_case and not rest:
             return self._either(expression == pa.scalar(start, type), truth)
-        is_like = self._pc.match_like(expression, _in_arrow(pattern), ignore_case=ignore_case)
+        is_like = self._pc.match_like(expression, arrow_pattern(pattern), ignore_case=ignore_case)
         if ignore_case or not start:
             return self._either(is_like, truth)
         in_range = expression >= pa.scalar(start, type)
@@ -392,7 +380,24 @@ class _Binder:
         return _COMPARISONS[sign](left, right)
 
 
-def _parts(node: Any) -> list[Any]:
+def comparable(path: Path, type: pa.DataType) -> tuple[Any, pa.DataType]:
+    """Return a column as an expression, and its type; not all functions support all types."""
+    import pyarrow.compute as pc
+
+    expression = pc.field(*path)
+    if types.is_dictionary(type):
+        type = type.value_type
+        expression = expression.cast(type)
+    if types.is_fixed_size_binary(type):
+        type = pa.binary()
+        expression = expression.cast(type)
+    if types.is_float16(type):
+        type = pa.float32()
+        expression = expression.cast(type)
+    return expression, type
+
+
+def chain_of(node: Any) -> list[Any]:
     """Return the parts of a chain of "and" or "or", which is a tree as deep as it is long."""
     key = node.key
     parts = []
@@ -402,14 +407,14 @@ def _parts(node: Any) -> list[Any]:
     return [node, *reversed(parts)]
 
 
-def _balanced(joint: Callable[[Any, Any], Any], parts: Sequence[Any]) -> Any:
+def balanced(joint: Callable[[Any, Any], Any], parts: Sequence[Any]) -> Any:
     """Join parts to a tree that is as flat as possible, because Arrow recurses into it."""
     while len(parts) > 1:
         parts = [functools.reduce(joint, parts[i : i + 2]) for i in range(0, len(parts), 2)]
     return parts[0]
 
 
-def _pattern(value: Value, escape: str | None) -> tuple[_Part, ...]:
+def parts_of(value: Value, escape: str | None) -> tuple[_Part, ...]:
     """Return the parts of a pattern."""
     parts: list[_Part] = []
     characters = iter(value.value)
@@ -426,7 +431,7 @@ def _pattern(value: Value, escape: str | None) -> tuple[_Part, ...]:
     return tuple(parts)
 
 
-def _in_arrow(pattern: Sequence[_Part]) -> str:
+def arrow_pattern(pattern: Sequence[_Part]) -> str:
     """Return a pattern in Arrow's syntax, which escapes with backslashes."""
     written = {None: "%", "": "_", "%": "\\%", "_": "\\_", "\\": "\\\\"}
     return "".join(written.get(part, part or "") for part in pattern)

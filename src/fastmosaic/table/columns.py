@@ -134,7 +134,19 @@ class ExpressionColumns(NewColumns):
         self.schema = self.compute(one_batch(empty)).schema
 
     def compute(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        return project(batch, self._expressions)
+        try:
+            return project(batch, self._expressions)
+        except pa.ArrowInvalid:
+            for name, expression in self._expressions.items():
+                self._check(batch, name, expression)
+            raise
+
+    def _check(self, batch: pa.RecordBatch, name: str, expression: pc.Expression) -> None:
+        """Raise ValueError if it is this column that cannot be computed."""
+        try:
+            project(batch, {name: expression})
+        except pa.ArrowInvalid as error:
+            raise ValueError(f"column {name!r} cannot be computed: {error}") from error
 
 
 class JoinedValues(NewColumns):
