@@ -8,6 +8,7 @@ exit        Exit statuses, and errors in one line
 files       Mosaic files that a command inspects one by one
 output      How results are printed
 prefixes    Grouping thousands of names by common prefixes or suffixes
+source      The source of `convert`, `table create` and `table append`
 target      The target of `convert` and `concat`: its format, its writer's options
 """
 
@@ -35,6 +36,7 @@ from .commands import (
     spark,
     stats,
     structure,
+    table,
     verify,
 )
 from .exit import ERROR, reported
@@ -42,6 +44,7 @@ from .exit import ERROR, reported
 _GROUPS: Final = {
     "content of files": ("schema", "head", "cat", "count", "stats", "diff"),
     "conversion": ("convert", "concat", "compact"),
+    "tables that change": ("table",),
     "internals of Mosaic files": (
         *("meta", "footer", "buckets", "pages", "dictionary", "column-size", "verify"),
     ),
@@ -49,7 +52,7 @@ _GROUPS: Final = {
 }
 _MODULES: Final = (
     *(schema, rows, stats, diff, convert, concat, compact),
-    *(structure, pages, verify, spark, clean, completion),
+    *(table, structure, pages, verify, spark, clean, completion),
 )
 
 

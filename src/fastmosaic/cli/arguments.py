@@ -149,11 +149,12 @@ def add_stored(parser: Options) -> None:
     )
 
 
-def add_where(parser: Options) -> None:
+def add_where(parser: Options, *, is_required: bool = False) -> None:
     """Add `--where`."""
     parser.add_argument(
         "-w",
         "--where",
+        required=is_required,
         metavar="CONDITION",
         help="""only rows that match, e.g. "price > 9.5 and (kind = 'a' or kind is null)" """,
     )
@@ -289,8 +290,7 @@ def complete_columns(prefix: str, parsed_args: argparse.Namespace, **_: Any) -> 
 
     done, comma, last = prefix.rpartition(",")
     try:
-        # `diff` has two arguments of one file each.
-        names = _names_in(getattr(parsed_args, "paths", None) or [parsed_args.one])
+        names = _names_in(_paths_of(parsed_args))
     except Exception:  # noqa: BLE001 - a shell that completes a word must not print a message
         return []
     # A name with a comma cannot be part of a list; control characters cannot be typed.
@@ -302,6 +302,13 @@ def complete_columns(prefix: str, parsed_args: argparse.Namespace, **_: Any) -> 
     if len(found) > _MAX_COMPLETIONS:
         found = next_words(last, found)
     return [f"{done}{comma}{name}" for name in found]
+
+
+def _paths_of(arguments: argparse.Namespace) -> list[str]:
+    """Return the files of a command; `diff` has two arguments of one each, and `table` has a table."""
+    if paths := getattr(arguments, "paths", None):
+        return list(paths)
+    return [arguments.one if hasattr(arguments, "one") else arguments.table]
 
 
 def _names_in(paths: Sequence[str]) -> Sequence[str]:

@@ -21,6 +21,7 @@ from ..errors import SchemaMismatchError
 from ..format.column_set import ColumnSet
 from ..format.types import plain_type
 from ..query.filters import filter_table, matching_rows
+from ..query.literals import family_of
 from ..query.query import Query
 from ..query.rows import one_batch
 from ..query.selection import GLOB, Choices, NameList, selected, split_names
@@ -118,6 +119,7 @@ def open_input(
     format: str | None = None,
     *,
     types: Mapping[str, pa.DataType] | None = None,
+    known: pa.Schema | None = None,
     dialect: Dialect = DEFAULT_DIALECT,
     whole: bool = False,
     follow_links: bool = False,
@@ -126,8 +128,9 @@ def open_input(
 ) -> Input:
     """Open files of one format by their paths, directories or globs; "-" is standard input.
 
-    `types` are the types of columns in text, by name or glob. The types of other columns are
-    inferred from the first block of each file, or from all of its text with `whole`. Links that
+    `types` are the types of columns in text, by name or glob; columns of text that are `known` have
+    their known types. The types of other columns are inferred from the first block of each file, or
+    from all of its text with `whole`. Links that
     lead out of a directory are an error, unless `follow_links`. With `stored`, the columns are
     those that Mosaic files store, as other readers see them. `version` is the one of a table to
     read, by default the newest.
@@ -141,7 +144,7 @@ def open_input(
             f"{found.files[0].name}: --stored requires Mosaic files, and the format is {found.format}"
         )
     else:
-        source = _OtherInput(found.files, found.format, types, dialect, whole)
+        source = _OtherInput(found.files, found.format, types, known, dialect, whole)
     source.spool = found.spool
     return source
 
@@ -210,6 +213,7 @@ class _OtherInput(Input):
         found: list[Found],
         format: str,
         types: Mapping[str, pa.DataType] | None,
+        known: pa.Schema | None,
         dialect: Dialect,
         whole: bool,
     ) -> None:
@@ -218,6 +222,8 @@ class _OtherInput(Input):
         self.num_bytes = sum(map(size_of, found))
         self._dialect = dialect
         self._types = types
+        kinds = {one.name: _in_text(one.type) for one in known or ()}
+        self._known = {name: type for name, type in kinds.items() if type is not None}
         self._partitions, values = resolve([(one.name, one.keys) for one in found], None)
         self._values = dict(zip((one.place for one in found), values, strict=True))
         self._own = {one.place: self._inspect(one, whole) for one in found}
@@ -258,7 +264,7 @@ class _OtherInput(Input):
 
     def _typed(self, names: Sequence[str]) -> dict[str, pa.DataType]:
         """Return the types given for columns; in JSON, the columns need not be among `names`."""
-        typed = {}
+        typed = {name: self._known[name] for name in names if name in self._known}
         choices = NameList(names)
         for pattern, type in (self._types or {}).items():
             # A field of JSON need not be in every file, or in its first block.
@@ -346,6 +352,13 @@ class _OtherInput(Input):
             use_threads=True,
             advance=advance,
         )
+
+
+def _in_text(type: pa.DataType) -> pa.DataType | None:
+    """Return the type as which text is read for a column of this type; None if it is inferred."""
+    if family_of(type) == "text":
+        return pa.string()
+    return type if pa.types.is_primitive(type) or pa.types.is_decimal(type) else None
 
 
 def _parts(own: pa.Field, wanted: pa.Field, path: str = "") -> list[str]:

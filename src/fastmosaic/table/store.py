@@ -94,7 +94,9 @@ class TableStore:
     def _missing(self) -> OSError:
         if look(self.filesystem, self.path)[0] == "nothing":
             return os_error(errno.ENOENT, self.name)
-        return FileNotFoundError(f"{self.name} is not a table; make it one with MosaicTable.create")
+        return FileNotFoundError(
+            f"{self.name} is not a table; make it one with MosaicTable.create or `fastmosaic table create`"
+        )
 
     def check_writable(self) -> None:
         """Raise UnsupportedError if two writers could create the same version of this table."""

@@ -693,5 +693,5 @@ def _check_new(names: Sequence[str], files: FileSet, replace: bool) -> None:
             raise ValueError(f"{name!r} is a partition column, which cannot be replaced")
         if not replace and files.columns.find(name) is not None:
             raise ValueError(
-                f"the table has a column {name!r} already; pass replace=True to replace it"
+                f"the table has a column {name!r} already; pass replace=True (--replace) to replace it"
             )

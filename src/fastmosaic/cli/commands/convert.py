@@ -5,9 +5,8 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-import warnings
-from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
@@ -15,32 +14,21 @@ import pyarrow as pa
 
 from ...convert import read as formats
 from ...convert.find import STANDARD
-from ...convert.inputs import Input, matching, open_input
-from ...convert.supported import schema_for
-from ...convert.text import LeadingZerosWarning, with_types
+from ...convert.inputs import matching
 from ...convert.write import check_options, open_target
 from ...dataset.write import write_dataset
-from ...errors import UnsupportedError, printable
+from ...errors import printable
 from ...query.selection import NameList
-from ...schemas.union import Fixed
 from ...storage.secrets import redacted
 from ..arguments import (
     Commands,
-    add_at,
-    add_columns,
     add_command,
-    add_dialect,
-    add_follow_links,
     add_json,
-    add_memory_limit,
-    add_stored,
-    add_types,
-    add_where,
-    dialect,
 )
-from ..exit import OK, complain
+from ..exit import OK
 from ..output.console import Console
 from ..output.values import human_size
+from ..source import SourceRows, add_source_options, advising, open_source
 from ..target import (
     add_writer_options,
     check_absent,
@@ -86,30 +74,13 @@ def add(commands: Commands) -> None:
         help="a file, a directory (ending in /) for many files, or - for standard output",
     )
     parser.add_argument(
-        "--from",
-        dest="source_format",
-        choices=formats.SUFFIXES,
-        help="format of SRC (default: determined by the name or the content)",
-    )
-    parser.add_argument(
         "--to",
         dest="target_format",
         choices=formats.SUFFIXES,
         help="format of DST (default: determined by the name)",
     )
     parser.add_argument("--overwrite", action="store_true", help="replace DST if it exists")
-    add_at(parser)
-    add_columns(parser)
-    add_stored(parser)
-    add_where(parser)
-    add_memory_limit(parser)
-    add_types(
-        parser,
-        "types of columns or fields by name or glob, e.g. 'temp_*=float': text is parsed as this "
-        "type, other values are cast without loss; may be repeated",
-    )
-    add_dialect(parser)
-    add_follow_links(parser)
+    add_source_options(parser)
     add_writer_options(parser)
     add_json(parser)
     parser.set_defaults(run=_run)
@@ -139,25 +110,14 @@ def _run(arguments: argparse.Namespace) -> int:
     if not is_directory(arguments):  # a directory is checked when it is written
         check_absent(target, arguments.overwrite)
     with ending_on_signals():
-        with _showing_warnings():
-            source = open_input(
-                arguments.paths,
-                arguments.source_format,
-                types=dict(arguments.types),
-                dialect=dialect(arguments),
-                whole=True,
-                follow_links=arguments.follow_links,
-                stored=arguments.stored,
-                version=arguments.at,
-            )
+        source = open_source(arguments)
         if is_directory(arguments):
             check_apart(source, arguments)
-        columns = source.select(arguments.columns)
-        schema = _schema(source, columns, format, arguments.types)
+        batches = SourceRows(source, arguments, format)
+        schema = batches.schema
         options = writer_options(arguments, source, format, schema)
-        batches = _Counted(source, columns, arguments.where, schema)
         with (
-            _advising(),
+            advising(),
             naming(target),
             console.progress("converting", source.num_bytes or None) as advance,
             closing(batches.read(advance)) as rows,
@@ -196,50 +156,6 @@ def _line(report: _Report, console: Console) -> str:
         f"{printable(report.target)}: {console.cell(report.rows)} rows, "
         f"{console.cell(report.columns)} columns{files}, {sizes}, {report.seconds:.2f} s"
     )
-
-
-def _schema(
-    source: Input,
-    columns: Sequence[str] | None,
-    format: str,
-    given: Sequence[tuple[str, pa.DataType]],
-) -> pa.Schema:
-    """Return the schema of the target."""
-    schema = source.schema_of(columns)
-    if given and source.format not in formats.TEXT:
-        types = {
-            name: type for pattern, type in given for name in matching([pattern], source.columns)
-        }
-        chosen = Fixed(schema)
-        schema = with_types(
-            schema, {name: type for name, type in types.items() if chosen.has(name)}
-        )
-    return schema_for(format, schema)
-
-
-class _Counted:
-    """Reads the rows of the source with the schema of the target, and counts them."""
-
-    def __init__(
-        self,
-        source: Input,
-        columns: Sequence[str] | None,
-        where: str | None,
-        schema: pa.Schema,
-    ) -> None:
-        self._source = source
-        self._columns = columns
-        self._where = where
-        self._schema = schema
-        self.num_rows = 0
-
-    def read(self, advance: Any) -> Generator[pa.RecordBatch]:
-        rows = self._source.batches(self._columns, self._where, advance, schema=self._schema)
-        with closing(rows) as batches:
-            for batch in batches:
-                self.num_rows += batch.num_rows
-                if batch.num_rows:
-                    yield batch
 
 
 def _write_file(
@@ -286,26 +202,3 @@ def _write_files(
             f"{redacted(arguments.target)} contains files; use --overwrite to replace all of them"
         ) from error
     return len(report.files), report.num_bytes
-
-
-@contextmanager
-def _advising() -> Iterator[None]:
-    """Add what to do to errors about types."""
-    try:
-        yield
-    except UnsupportedError as error:
-        error.message += "; use --type to cast a column, or -c to leave it out"
-        raise
-
-
-@contextmanager
-def _showing_warnings() -> Iterator[None]:
-    """Print warnings about leading zeros as lines on stderr."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", LeadingZerosWarning)
-        yield
-    for one in caught:
-        if issubclass(one.category, LeadingZerosWarning):
-            complain(f"warning: {one.message}")
-        else:
-            warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
