@@ -8,4 +8,5 @@ rewrite   Rewrite files: delete rows, merge small files, fold column files into 
 store     The objects of a table in its directory: versions, schemas and data files
 table     MosaicTable
 vacuum    Remove old versions, and files that no version names
+verify    Check a table: its versions, and all files of one of them
 """

@@ -31,6 +31,7 @@ from .commit import TableChange, commit, first_version
 from .rewrite import Rewriter
 from .store import TableStore
 from .vacuum import DEFAULT_AGE, VacuumReport, vacuum
+from .verify import TableReport, checks_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,6 +219,29 @@ class MosaicTable:
         `options` are those of `MosaicDataset`.
         """
         return MosaicDataset(self._snapshot, **options)
+
+    def verify(self, *, deep: bool = True) -> TableReport:
+        """Check all files of this version: the version itself, schemas, base files and column files.
+
+        Each file is checked as `fastmosaic.verify` does, and must be the one that the version names: of
+        that size, with these rows and columns, and, if it is a column file, made for its base file,
+        with the same row groups. Problems are returned in the report, not raised.
+
+        Parameters
+        ----------
+        deep : bool, default True
+            Read and decode all data. Otherwise, only the metadata of files is checked.
+
+        Examples
+        --------
+        >>> import tempfile, pyarrow as pa, fastmosaic as fm
+        >>> with tempfile.TemporaryDirectory() as path:
+        ...     table = fm.MosaicTable.create(path, pa.table({"id": [1, 2]}))
+        ...     table.verify().ok
+        True
+        """
+        reports = tuple(check.run() for check in checks_of(self._snapshot, deep=deep))
+        return TableReport(self.version, reports)
 
     def _files(self, **options: Any) -> FileSet:
         return FileSet(self._snapshot, **options)

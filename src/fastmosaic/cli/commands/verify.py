@@ -12,7 +12,9 @@ from ...dataset.discovery import discover
 from ...dataset.found import Found
 from ...errors import printable
 from ...file.verify import VerifyReport, verify
+from ...storage.location import is_web, locate
 from ...storage.secrets import redacted
+from ...table.verify import FileCheck, checks_of_versions, is_table
 from ..arguments import Commands, add_command, add_json, add_paths
 from ..exit import ERROR, NO, OK, complain, message_of
 from ..files import other_format
@@ -22,7 +24,8 @@ _MAX_SHOWN: Final = 10  # problems of a file: a damaged index may cause one for 
 
 _DESCRIPTION = """\
 Check Mosaic files for damage: structure, checksums, values and statistics. Files are read and
-decoded completely.
+decoded completely. Of a table, all versions are checked, all files that they name, and that these
+are the files that they mean.
 
 Exit status: 0 if all files are undamaged, 1 if a file is damaged, 2 if a file could not be checked.
 """
@@ -71,12 +74,12 @@ def add(commands: Commands) -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     console = Console(arguments)
-    places = list(_places(arguments.paths, arguments.follow_links))
-    total = sum(_size(place) for place in places if isinstance(place, Found))
+    places = list(_places(arguments))
+    total = sum(place.num_bytes for place in places if isinstance(place, FileCheck))
     results: list[_Result] = []
     with console.progress("verifying", total) as advance:
         for place in places:
-            result = place if isinstance(place, _Result) else _check(place, arguments, advance)
+            result = place if isinstance(place, _Result) else _check(place, advance)
             results.append(result)
             # On a terminal, the lines would end up inside of the progress bar.
             if not (console.is_json or console.is_terminal):
@@ -91,36 +94,60 @@ def _run(arguments: argparse.Namespace) -> int:
     return max(result.status for result in results)
 
 
-def _places(paths: Sequence[str], follow_links: bool) -> Iterator[Found | _Result]:
-    """Yield every file once, or the error if a path has none."""
+def _places(arguments: argparse.Namespace) -> Iterator[FileCheck | _Result]:
+    """Yield the check of every file once, or the error if a path has none."""
     seen = set()
-    for path in paths:
+    deep = not arguments.shallow
+    for path in arguments.paths:
         try:
-            for found in discover(path, partitioned=False, follow_links=follow_links):
-                key = os.path.abspath(found.path) if found.filesystem is None else found.path
-                if key in seen:
+            for place, check in _found(path, arguments.follow_links, deep):
+                if place in seen:
                     continue
-                seen.add(key)
-                problem = other_format(found)
-                yield found if problem is None else _Result(found.name, error=problem)
+                seen.add(place)
+                yield check
         except (OSError, ValueError) as error:
             yield _Result(redacted(path), error=message_of(error))
 
 
-def _size(found: Found) -> int:
-    if found.size is None and found.filesystem is None and os.path.exists(found.path):
-        return os.path.getsize(found.path)
-    return found.size or 0
+def _found(path: str, follow_links: bool, deep: bool) -> Iterator[tuple[str, FileCheck | _Result]]:
+    """Yield the files that a path stands for; of a table, also those that are not base files."""
+    located = locate(path, None)
+    assert located is not None  # it is text
+    if not is_web(located[1]) and is_table(*located):
+        for check in checks_of_versions(*located, deep=deep):
+            yield _place(check.name, located[1]), check
+        return
+    for found in discover(path, partitioned=False, follow_links=follow_links):
+        problem = other_format(found)
+        yield (
+            _place(found.path, found.filesystem),
+            _check_of(found, deep) if problem is None else _Result(found.name, error=problem),
+        )
 
 
-def _check(found: Found, arguments: argparse.Namespace, advance: Callable[[int], None]) -> _Result:
+def _place(path: str, filesystem: Any) -> str:
+    return os.path.abspath(path) if filesystem is None else path
+
+
+def _check_of(found: Found, deep: bool) -> FileCheck:
+    size = found.size
+    if size is None and found.filesystem is None and os.path.exists(found.path):
+        size = os.path.getsize(found.path)
+
+    def run() -> VerifyReport:
+        return verify(found.path, filesystem=found.filesystem, deep=deep)
+
+    return FileCheck(found.name, size or 0, run)
+
+
+def _check(check: FileCheck, advance: Callable[[int], None]) -> _Result:
     try:
-        report = verify(found.path, filesystem=found.filesystem, deep=not arguments.shallow)
+        report = check.run()
     except OSError as error:
-        return _Result(found.name, error=message_of(error))
+        return _Result(check.name, error=message_of(error))
     finally:
-        advance(_size(found))
-    return _Result(found.name, report)
+        advance(check.num_bytes)
+    return _Result(check.name, report)
 
 
 def _print(console: Console, result: _Result, verbose: bool) -> None:
