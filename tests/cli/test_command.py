@@ -27,7 +27,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def parsers(parser, name=""):
-    """All commands and their parsers; those of `spark` by two words."""
+    """All commands and their parsers; those of `spark` and `table` by two words."""
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
             for word, inner in action.choices.items():
@@ -37,7 +37,8 @@ def parsers(parser, name=""):
 
 
 PARSERS = dict(parsers(cli.make_parser()))
-OWN = {name: parser for name, parser in PARSERS.items() if not name.startswith("spark ")}
+OWN = {name: parser for name, parser in PARSERS.items() if " " not in name}
+TABLE = {name: parser for name, parser in PARSERS.items() if name.startswith("table ")}
 TAKING_FILES = sorted(OWN.keys() - {"clean", "compact", "completion"})
 
 
@@ -54,7 +55,7 @@ def test_every_command_is_there():
 
 def test_help_has_a_line_for_each_command():
     lines = cli.make_parser().format_help().splitlines()
-    for name in (*OWN, "spark"):
+    for name in (*OWN, "spark", "table"):
         described = [line for line in lines if re.match(rf"  {name}  +\S", line)]
         assert len(described) == 1, name
     assert max(map(len, lines)) < 80
@@ -81,15 +82,22 @@ def examples(parser):
         yield words[:end]
 
 
-@pytest.mark.parametrize("name", OWN)
+def test_every_command_for_tables_is_there():
+    assert TABLE.keys() == {
+        *("table create", "table log", "table append", "table add", "table drop", "table delete"),
+        *("table compact", "table fold", "table vacuum", "table restore"),
+    }
+
+
+@pytest.mark.parametrize("name", [*OWN, *TABLE])
 def test_help_describes_the_command_with_examples_that_are_valid(name):
-    parser = OWN[name]
+    parser = PARSERS[name]
     assert parser.description
     found = list(examples(parser))
     assert found
     for program, *words in found:
         assert program == "fastmosaic"
-        assert words[0] == name
+        assert words[: len(name.split())] == name.split()
         assert callable(cli.make_parser().parse_args(words).run)
 
 

@@ -117,7 +117,7 @@ RUNS = {
 
 def test_every_command_is_tried():
     commands = next(action for action in make_parser()._actions if action.dest == "==SUPPRESS==")
-    assert set(commands.choices) == {*RUNS, "spark", "completion"}
+    assert set(commands.choices) == {*RUNS, "spark", "table", "completion"}
 
 
 def words_of(name, options, one, other, folder):

@@ -69,6 +69,6 @@ def _bar(operation: str, total_files: int) -> Iterator[Callable[[], None]]:
         TextColumn("files"),
         TimeRemainingColumn(),
     )
-    with RichProgress(*columns, console=Console(stderr=True)) as bar:
+    with RichProgress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(operation, total=total_files)
         yield lambda: bar.advance(task)

@@ -41,6 +41,8 @@ def described(console: Console, operation: str, summary: Mapping[str, Any]) -> s
             text = f"removed {facts.count('versions', 'version')}"
         case _:
             return facts.plain(operation)
+    if copied := facts.number("row_groups_copied"):
+        text += f", {console.count(copied, 'row group')} copied"
     if late := facts.number("files_without_values"):
         text += f"; {console.count(late, 'file')} appended meanwhile without values"
     if left := facts.number("left_to_other_writers"):
