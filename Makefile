@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := pyproject.toml $(wildcard src/fastmosaic/format/*.pyx src/fastmosaic/format/*.pxd vendor/zstd/*.c)
 
-.PHONY: demo test test-all test-lowest test-pythons wheel docs lint format bench bench-files bench-kinds bench-datasets bench-threads bench-spark bench-size bench-render fuzz clean
+.PHONY: demo test test-all test-lowest test-pythons wheel docs lint format bench bench-files bench-kinds bench-datasets bench-threads bench-tables bench-spark bench-size bench-render fuzz clean
 
 # Made anew whenever a kernel or a dependency changes.
 $(VENV)/ready: $(SOURCES)
@@ -36,7 +36,7 @@ docs: $(VENV)/ready
 
 # Writes bench/results/*.json and the pages of docs that are made from them; takes more than an hour.
 # `make bench ARGS=--quick` takes six minutes and writes nothing.
-bench: bench-files bench-kinds bench-datasets bench-threads bench-spark
+bench: bench-files bench-kinds bench-datasets bench-threads bench-tables bench-spark
 
 # Makes these pages again, without measuring.
 bench-render: $(VENV)/ready
@@ -44,9 +44,10 @@ bench-render: $(VENV)/ready
 
 # `make bench-size` is run by hand: it writes docs/size.md, and takes about ten minutes and 10 GB of disk.
 
-bench-files bench-kinds bench-datasets bench-threads bench-spark bench-size: $(VENV)/ready
+# bench.tables makes the tables that the benchmarks have in common.
+bench-files bench-kinds bench-datasets bench-threads bench-tables bench-spark bench-size: $(VENV)/ready
 	$(BIN)/pip install --quiet --group bench
-	$(BIN)/python -m $(patsubst bench.files,bench,$(subst -,.,$@)) $(ARGS)
+	$(BIN)/python -m $(patsubst bench.tables,bench.living,$(patsubst bench.files,bench,$(subst -,.,$@))) $(ARGS)
 
 # Fuzzes on kernels with sanitizers for SECONDS, and writes build/fuzz/report.txt. See docs/fuzzing.md.
 SECONDS ?= 60

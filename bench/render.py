@@ -24,6 +24,7 @@ PAGES = {
     "datasets": "datasets",
     "spark": "spark",
     "threads": "threads",
+    "living": "living_page",
 }
 
 

@@ -4,6 +4,7 @@ import json
 import math
 import shutil
 import sys
+from dataclasses import asdict
 from pathlib import Path
 
 import pyarrow as pa
@@ -16,6 +17,8 @@ from bench import (
     datasets,
     kinds,
     kinds_page,
+    living,
+    living_page,
     measure,
     overview,
     packaged,
@@ -438,6 +441,48 @@ def test_a_page_of_datasets_is_made_from_results(tmp_path: Path) -> None:
     assert "Reading 200 local files" in page
     assert f"| open | {datasets.PARQUET} | 250.0 | 25.00 |" in page
     assert "- Commit: 0123456789ab" in page
+
+
+def test_a_page_of_tables_is_made_from_results(tmp_path: Path) -> None:
+    times = {
+        (living_page.ADD, TIME, OURS): 0.2,
+        (living_page.ADD, TIME, living_page.REWRITING): 30.0,
+        (living_page.ADD, SIZE, OURS): 180_000,
+        (living_page.ADD, SIZE, living_page.COLUMN): 150_000,
+        ("commit, 1,000 columns", TIME, OURS): 0.004,
+        ("commit, 100,000 columns", TIME, OURS): 0.006,
+        (living_page.CONCAT, TIME, OURS): 1.5,
+        (living_page.CONCAT, TIME, living_page.CAT): 1.0,
+    }
+    results = results_of(times, bench="living")
+    results.options = asdict(living.FULL)
+    page = render.write(results, tmp_path).read_text()
+    assert "Adding a column to 100 files of 10,000 columns and 500 rows" in page
+    assert f"| add 1 column | {living_page.REWRITING} | 30,000 | 150 |" in page
+    assert f"| add 1 column | {living_page.COLUMN} | 150 | 0.833 |" in page
+    verdicts = [target.verdict for target in living_page.target_list(results)]
+    # Bytes, rewriting, Parquet, Lance, commits, four reads, cat, decoding and encoding.
+    assert verdicts[:5] == ["met", "met", "not measured", "not measured", "NOT met"]
+    assert verdicts[5:] == ["not measured"] * 4 + ["met", "not measured"]
+
+
+def test_tables_are_measured(tmp_path: Path) -> None:
+    plan = living.Plan(2, 40, 10, 2, 1, 2, 40, (20, 40), 1, 1)
+    results = Results("living", [OURS], asdict(plan), ABOUT)
+    (tmp_path / "data").mkdir()
+    data = living.Data(tmp_path / "data", plan.files, plan.columns, plan.rows)
+    living.measure_adding(results, plan, data)
+    living.measure_reading(results, plan, data)
+    living.measure_opening(results, plan, data)
+    living.measure_merging(results, plan, data)
+    living.measure_commits(results, plan, tmp_path)
+    missing = [one.text for one in living_page.target_list(results) if one.measured is None]
+    assert [text for text in missing if "Lance" not in text] == []
+    stored = results.get(living_page.ADD, SIZE, living_page.COLUMN)
+    written = results.get(living_page.ADD, SIZE, OURS)
+    assert stored is not None
+    assert written is not None
+    assert 0 < stored < written
 
 
 def test_the_pages_are_those_of_the_published_results(tmp_path: Path) -> None:

@@ -1,0 +1,133 @@
+"""The page of bench.living: what was measured, and its targets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from . import report
+from .report import Grid, figure
+from .results import OURS, SIZE, TIME, Results
+from .targets import Target
+
+# Cases.
+ADD = "add 1 column"
+ADD_NARROWER = "add 1 column, fewer columns"
+COMMIT = "commit, {:,} columns"
+READS = (
+    "1 column of the base files",
+    "1 added column",
+    "1 column of the base files, 1 added column",
+    "added columns, one of each column file",
+)
+OPEN_ONE = "open, read 1 column of 1 file"
+CONCAT = "merge all files"
+
+# What fastmosaic's tables are compared with.
+REWRITING = "fastmosaic, decoding and encoding all files"
+PARQUET = "pyarrow, rewriting Parquet"
+LANCE = "Lance, add_columns"
+COLUMN = "the values of that column"
+FOLDED = "fastmosaic, all columns in one file"
+FILE = "fastmosaic, the file alone"
+SCHEMA_MESSAGE = "an Arrow IPC schema of these columns"
+CAT = "cat, then sync"
+
+
+def target_list(results: Results) -> list[Target]:
+    """The targets of tables."""
+    few, many = (COMMIT.format(columns) for columns in results.options["commits"])
+    commits = [results.get(case, TIME, OURS) for case in (few, many)]
+    return [
+        _at_most(results, ADD, SIZE, COLUMN, 2, "bytes written to add a column"),
+        _at_least(results, ADD, REWRITING, 50),
+        _at_least(results, ADD, PARQUET, 50),
+        _at_least(results, ADD_NARROWER, LANCE, 10),
+        Target(
+            f"{many}: at most 1.25 times as long as {few}",
+            commits[1] / commits[0] if commits[0] and commits[1] else None,
+            at_most=1.25,
+            note="times",
+        ),
+        *(_at_most(results, case, TIME, FOLDED, 1.5, f"read {case}") for case in READS),
+        _at_most(results, CONCAT, TIME, CAT, 2, CONCAT),
+        _at_least(results, CONCAT, REWRITING, 15),
+    ]
+
+
+def _at_least(results: Results, case: str, peer: str, times: float) -> Target:
+    measured = results.ratio(case, TIME, peer, OURS)
+    text = f"{case}: at least {times} times faster than {peer}"
+    return Target(text, measured, at_least=times, note="times")
+
+
+def _at_most(
+    results: Results, case: str, measure: str, peer: str, times: float, what: str
+) -> Target:
+    measured = results.ratio(case, measure, OURS, peer)
+    return Target(f"{what}: at most {times} times {peer}", measured, at_most=times, note="times")
+
+
+def grid(results: Results, title: str, cases: tuple[str, ...], measure: str = TIME) -> Grid:
+    """Cases and their contenders, one below the other."""
+    unit, scale = ("kB", 1e-3) if measure == SIZE else ("ms", 1e3)
+    rows = [
+        [case, name, figure(scale * value), figure(value / results.of(case, measure)[OURS])]
+        for case in cases
+        for name, value in results.of(case, measure).items()
+    ]
+    return Grid(title, ["", "", unit, f"relative to {OURS}"], rows, left=(0, 1))
+
+
+def grids(results: Results) -> Iterator[Grid]:
+    plan = results.options
+    size = f"{plan['files']} files of {plan['columns']:,} columns and {plan['rows']} rows"
+    yield grid(results, f"Adding a column to {size}", (ADD,))
+    yield grid(results, "Adding a column: bytes written", (ADD,), SIZE)
+    fewer = f"{plan['lance_files']} files of {plan['lance_columns']:,} columns"
+    yield grid(results, f"Adding a column to {fewer} and {plan['rows']} rows", (ADD_NARROWER,))
+    commits = tuple(COMMIT.format(columns) for columns in plan["commits"])
+    yield grid(results, "Committing a version without new files", commits)
+    yield grid(results, f"Reading {size}, each with {plan['column_files']} column files", READS)
+    yield grid(results, f"Opening a table of {plan['columns']:,} columns", (OPEN_ONE,))
+    yield grid(results, f"Merging {size}", (CONCAT,))
+
+
+def write(results: Results, folder: Path) -> Path:
+    """Write table-benchmarks.md into a folder, and return its path."""
+    path = folder / "table-benchmarks.md"
+    path.write_text(markdown(results), encoding="utf-8")
+    return path
+
+
+def markdown(results: Results) -> str:
+    plan = results.options
+    tables = "\n".join(one.markdown("##") for one in grids(results))
+    targets = report.target_grid("Targets", target_list(results)).markdown("##")
+    return f"""---
+hide:
+  - toc
+---
+
+# Table benchmarks
+
+What it costs to change a table, and to read one that was changed: `MosaicTable` and `concat` beside rewriting
+the files, Lance, and copying bytes. `make bench-tables` reproduces every number on this page.
+
+{tables}
+{targets}
+## Method
+
+- Times are the best of several turns, with a warm page cache, on a local disk. Files of fastmosaic are synced
+  before a version names them; Lance and pyarrow do not sync.
+- The new column is the sum of two columns of type int32. *{COLUMN}* are the bytes of its compressed values;
+  *bytes written* are all files and objects that the operation has added.
+- Decoding and encoding, and rewriting Parquet, was measured with {plan["rewritten"]} of the {plan["files"]} files. The page shows this time
+  multiplied by {plan["files"] / plan["rewritten"]:g}.
+- A commit is measured as `restore`, which makes a version and writes no file. It syncs twice, so it depends on
+  the disk more than on anything else.
+- *{FOLDED}* is the same table with the added columns in its base files.
+- Lance gets the same rows in as many fragments.
+
+{report.fact_list(results)}
+"""
