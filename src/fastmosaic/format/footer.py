@@ -31,6 +31,9 @@ class Flag(IntFlag):
 # A reader must refuse a file with an unknown flag in this byte, and ignores unknown ones below it.
 INCOMPATIBLE_FLAGS: Final = 0xFF00
 _KNOWN_INCOMPATIBLE: Final = int(Flag.ARRAY_BLOCKS)
+# Plain integers: the operators of an enumeration take a microsecond.
+_ANNEX: Final = int(Flag.ANNEX)
+_TYPES: Final = int(Flag.TYPES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,11 +80,11 @@ class Footer:
 
     @property
     def has_annex(self) -> bool:
-        return bool(self.flags & Flag.ANNEX)
+        return bool(self.flags & _ANNEX)
 
     @property
     def restores_types(self) -> bool:
-        return bool(self.flags & Flag.TYPES)
+        return bool(self.flags & _TYPES)
 
     @classmethod
     def decode(cls, tail: bytes | pa.Buffer, file_size: int) -> Footer:
@@ -141,9 +144,10 @@ def _check_version(version: int, flags: int, file_size: int) -> None:
             f"version {EXTENDED_VERSION:#x} requires a flag in the upper byte, "
             f"version {VERSION} forbids one"
         )
-    unknown = [bit for bit in range(8, 16) if flags & ~_KNOWN_INCOMPATIBLE & 1 << bit]
+    unknown = flags & INCOMPATIBLE_FLAGS & ~_KNOWN_INCOMPATIBLE
     if unknown:
+        lowest = unknown & -unknown
         raise UnsupportedError(
-            f"the file requires a feature that is newer than this library: bit {unknown[0]} "
-            f"({1 << unknown[0]:#06x}) of the flags at offset {file_size - 6}"
+            "the file requires a feature that is newer than this library: bit "
+            f"{lowest.bit_length() - 1} ({lowest:#06x}) of the flags at offset {file_size - 6}"
         )

@@ -80,13 +80,17 @@ class Cursor:
         return view
 
     def uint8(self) -> int:
-        return self.take(1)[0]
+        pos = self.pos
+        if pos >= len(self._data):
+            self.take(1)  # raises
+        self.pos = pos + 1
+        return self._data[pos]
 
     def varint(self) -> int:
         """Read an unsigned LEB128 integer of up to 32 bits."""
         value = 0
         for shift in (0, 7, 14, 21, 28):
-            byte = self.take(1)[0]
+            byte = self.uint8()
             value |= (byte & 0x7F) << shift
             if byte < 0x80:
                 if value > MAX_VARINT:
