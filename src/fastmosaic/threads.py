@@ -49,8 +49,10 @@ def map_in_order(
     piece of work fails, those that have not begun are cancelled, and those that have are waited
     for: nothing runs on after the error.
     """
-    count = num_threads() if threads is None else threads
-    if not use_threads or count == 1:
+    count = 1
+    if use_threads:
+        count = num_threads() if threads is None else threads
+    if count == 1:
         yield from map(work, items)
         return
     workers = pool(purpose, count)

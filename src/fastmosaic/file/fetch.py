@@ -283,6 +283,8 @@ class Fetcher:
         The exception is a long range of a local file that ends in the tail: copying it would take
         longer, and twice its memory.
         """
+        if not ranges:
+            return []
         tail_start = self._source.size - self._tail.size
         longest = MAX_COPIED_BYTES if self._source.is_local else self._source.size
         missing = [
@@ -290,7 +292,8 @@ class Fetcher:
             for at, size in ranges
             if at < tail_start
         ]
-        read = iter(read_ranges(self._source, missing, use_threads=use_threads))
+        found = read_ranges(self._source, missing, use_threads=use_threads) if missing else []
+        read = iter(found)
         buffers = []
         for at, size in ranges:
             if at >= tail_start:
