@@ -17,9 +17,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any, Final, TypeVar
 
 import pyarrow as pa
@@ -215,7 +217,7 @@ class Version:
             tuple(document.texts("partitioning")),
             document.text("commit"),
         )
-        _check_unique(part.path for file in version.files for part in file.parts)
+        _check_unique([part.path for file in version.files for part in file.parts])
         return version
 
 
@@ -242,9 +244,8 @@ def _column_file(fields: _Fields, number: int) -> ColumnFile:
 
 def checked_path(path: str, *, is_column_file: bool = False) -> str:
     """Return the path of a file; raise CorruptFileError unless it is where such files of a table are."""
-    *folders, name = path.split("/")
-    is_inside = not any(part in ("", ".", "..") for part in (*folders, name))
-    if not is_inside or "\\" in path or "\0" in path or _DRIVE.match(path):
+    start, name = _parted(path)
+    if not _is_inside(start) or _leads_elsewhere(name) or _DRIVE.match(path):
         raise CorruptFileError(f"the path {path!r} is not inside the table")
     if not _is_right(path, is_column_file):
         kind = "column" if is_column_file else "base"
@@ -253,19 +254,42 @@ def checked_path(path: str, *, is_column_file: bool = False) -> str:
 
 
 def _is_right(path: str, is_column_file: bool) -> bool:
-    *folders, name = path.split("/")
-    hidden = [is_hidden(folder, True) for folder in folders] + [is_hidden(name, False)]
+    start, name = _parted(path)
+    return _is_place(start, is_column_file) and not is_hidden(name, False)
+
+
+def _parted(path: str) -> tuple[str, str]:
+    """Return the directories of a path, each with its slash, and the name of the file."""
+    end = path.rfind("/") + 1
+    return path[:end], path[end:]
+
+
+# Many files are in the same directory.
+@lru_cache(maxsize=1024)
+def _is_inside(start: str) -> bool:
+    """Return whether directories are inside the table."""
+    return not any(map(_leads_elsewhere, start.split("/")[:-1]))
+
+
+@lru_cache(maxsize=1024)
+def _is_place(start: str, is_column_file: bool) -> bool:
+    """Return whether directories are those of base files, or of column files."""
+    folders = start.split("/")[:-1]
     if is_column_file:
-        return folders[:1] == [COLUMNS] and not any(hidden[1:])
-    return not any(hidden)
+        if folders[:1] != [COLUMNS]:
+            return False
+        del folders[0]
+    return not any(is_hidden(folder, True) for folder in folders)
 
 
-def _check_unique(paths: Iterable[str]) -> None:
-    seen: set[str] = set()
-    for path in paths:
-        if path in seen:
-            raise CorruptFileError(f"the version lists {path!r} twice")
-        seen.add(path)
+def _leads_elsewhere(name: str) -> bool:
+    return name in ("", ".", "..") or "\\" in name or "\0" in name
+
+
+def _check_unique(paths: Sequence[str]) -> None:
+    if len(set(paths)) < len(paths):
+        path, _ = Counter(paths).most_common(1)[0]
+        raise CorruptFileError(f"the version lists {path!r} twice")
 
 
 def _parsed(data: bytes | pa.Buffer) -> Any:
@@ -294,12 +318,11 @@ class _Fields:
 
     def _get(self, key: str, kind: type[Value], default: Any = _ABSENT) -> Value:
         value = self._document.get(key, default)
-        if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-            if value is default and default is not _ABSENT:
-                return value
-            fact = "is missing" if value is _ABSENT else f"is not of type {_NAMES[kind]}"
-            raise CorruptFileError(f"{key!r} of {self._what} {fact}")
-        return value
+        # JSON has these types and no others; a bool is not an integer.
+        if type(value) is kind or (value is default and default is not _ABSENT):
+            return value
+        fact = "is missing" if value is _ABSENT else f"is not of type {_NAMES[kind]}"
+        raise CorruptFileError(f"{key!r} of {self._what} {fact}")
 
     def optional(self, key: str, get: Callable[[str], Value]) -> Value | None:
         return None if self._document.get(key) is None else get(key)
@@ -332,7 +355,8 @@ class _Fields:
         return values
 
     def objects(self, key: str, default: Any = _ABSENT) -> list[_Fields]:
-        return [_Fields(value, f"an entry of {key!r}") for value in self._get(key, list, default)]
+        what = f"an entry of {key!r}"
+        return [_Fields(value, what) for value in self._get(key, list, default)]
 
     def mapping(self, key: str) -> dict[str, Any]:
         return self._get(key, dict)
