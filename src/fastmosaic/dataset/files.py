@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeVar
 
@@ -100,6 +100,7 @@ class File:
             finally:
                 self._release(source)
             self._check(metadata, tail)
+            self._keep(tail)
             self._metadata = metadata
         return self._metadata
 
@@ -108,6 +109,9 @@ class File:
 
         `tail` are the last bytes of the file.
         """
+
+    def _keep(self, tail: pa.Buffer) -> None:
+        """Keep the end of the file, which was read for its metadata, if that saves a read."""
 
     @property
     def columns(self) -> FileSchema:
@@ -296,9 +300,12 @@ class File:
                 "was opened; open the dataset again"
             )
 
-    @contextmanager
-    def _scanning(self, source: Source | None = None) -> Iterator[Scanner]:
+    def _scanning(self, source: Source | None = None) -> AbstractContextManager[Scanner]:
         """Provide a scanner of the open file."""
+        return self._scanning_opened(source)
+
+    @contextmanager
+    def _scanning_opened(self, source: Source | None) -> Iterator[Scanner]:
         if source is not None:
             self._check_size(source)
         with self.opened() if source is None else nullcontext(source) as opened:

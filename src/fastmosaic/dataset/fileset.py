@@ -163,7 +163,8 @@ class FileSet:
 
         `absent` are columns that no file has.
         """
-        every = itertools.chain.from_iterable(file.user_schemas for file in self.files)
+        distinct = {id(one): one for one in (file.user_schemas for file in self.files)}
+        every = itertools.chain.from_iterable(distinct.values())
         attached = agreed([*every, *absent], self.partitions.names)
         if attached is None or not any(file.may_have_dictionaries for file in self.files):
             return attached

@@ -7,17 +7,19 @@ is opened only if a query needs one of its columns.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from functools import cached_property
 from itertools import chain
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 
 from ..errors import CorruptFileError
 from ..file.opening import SchemaCache
-from ..file.scan import Accepts
+from ..file.scan import Accepts, Scanner
 from ..format.annex import Base
 from ..format.column_set import ColumnSet
-from ..format.file_schema import FileSchema
+from ..format.file_schema import FileSchema, Projection
 from ..format.metadata import FileMetaData
 from ..format.paths import Path
 from ..format.user_schema import UserSchema
@@ -36,17 +38,36 @@ from .version import BaseFile, ColumnFile
 # Columns of a file, with the types and metadata of the user.
 UserColumns: TypeAlias = tuple[UserSchema | None, FileSchema]
 
+# Column files are often so small that their metadata is read together with all values.
+MAX_KEPT_BYTES: Final = 32 << 20
+
+
+class Kept:
+    """Room for small files that were read as a whole when they were opened."""
+
+    def __init__(self) -> None:
+        self._left = MAX_KEPT_BYTES
+
+    def has_room(self, size: int) -> bool:
+        """Return whether so many bytes more can be kept, and count them if so."""
+        if size > self._left:
+            return False
+        self._left -= size
+        return True
+
 
 class TableColumns:
     """The columns of the files of a table, known without opening these files."""
 
     def __init__(self, snapshot: Snapshot, schemas: SchemaCache, reading: ReadOptions) -> None:
+        self.kept = Kept()
         self._snapshot = snapshot
         self.schemas = schemas
         self._reading = reading
         self._files: dict[str, File] = {}  # those with the schemas, by their digests
         self._dropped: dict[int, frozenset[str]] = {}
         self._made: dict[Any, JoinedColumns] = {}
+        self._given: dict[tuple[JoinedColumns, tuple[str, ...]], list[UserColumns]] = {}
         self._needed: dict[tuple[JoinedColumns, frozenset[str]], tuple[int, ...]] = {}
 
     def schema_file(self, digest: str) -> File:
@@ -80,6 +101,18 @@ class TableColumns:
             return names
         user = self.schema_file(digest).metadata.columns
         return names | {one for one in user.names() if not names.isdisjoint(user.stored_names(one))}
+
+    def user_schemas_of(self, file: BaseFile) -> list[UserColumns]:
+        """Return the user's types and metadata of each part of a file, and its columns."""
+        digests = tuple(part.schema for part in file.parts)
+        columns = self.of(file)
+        key = columns, digests
+        if key not in self._given:
+            self._given[key] = [
+                (self.schema_file(digest).metadata.user_schema, own)
+                for digest, own in zip(digests, columns.parts, strict=True)
+            ]
+        return self._given[key]
 
     def numbers_of(self, columns: JoinedColumns, names: frozenset[str]) -> tuple[int, ...]:
         """Return the numbers of the parts that have some of these columns; the first has rows, too."""
@@ -122,7 +155,7 @@ class PartFile(File):
     were made for.
     """
 
-    __slots__ = ("_expected", "_is_base", "_schema")
+    __slots__ = ("_expected", "_is_base", "_kept", "_schema", "_whole")
 
     def __init__(
         self,
@@ -135,11 +168,14 @@ class PartFile(File):
         schema: FileSchema,
         expected: Base,
         is_base: bool,
+        kept: Kept | None = None,
     ) -> None:
         super().__init__(found, values, schemas, reading, state)
         self._schema = schema
         self._expected = expected
         self._is_base = is_base
+        self._kept = kept
+        self._whole: pa.Buffer | None = None  # all bytes of the file, if there is room for them
 
     def __reduce__(self) -> Any:
         state = self._metadata, self._size
@@ -176,7 +212,32 @@ class PartFile(File):
         )
 
     def _columns_of(self, metadata: FileMetaData) -> FileSchema:
-        return super()._columns_of(metadata).hiding(self._schema.hidden)
+        known = self._schema
+        if metadata.schema_block is known.block and not metadata.footer.restores_types:
+            return known  # those of all files that were written with the same options
+        return super()._columns_of(metadata).hiding(known.hidden)
+
+    def _keep(self, tail: pa.Buffer) -> None:
+        if tail.size == self.size and self._kept is not None and self._kept.has_room(tail.size):
+            self._whole = tail
+
+    def _open(self) -> Source:
+        whole = self._whole
+        if whole is None:
+            return super()._open()
+        return Source(self.name, whole.size, is_local=True, read=whole.slice)
+
+    def _scanning(self, source: Source | None = None) -> AbstractContextManager[Scanner]:
+        whole = self._whole
+        if whole is None or source is not None:
+            return super()._scanning(source)
+        scanner = Scanner(self._open(), self.metadata, whole, strict=self._reading.strict)
+        return nullcontext(scanner)
+
+    def projected_bytes(self, projection: Projection, groups: Iterable[int]) -> int:
+        if self._whole is not None:
+            return self._whole.size
+        return super().projected_bytes(projection, groups)
 
 
 def _part_file(
@@ -221,10 +282,10 @@ class JoinedFile:
     @property
     def metadata(self) -> FileMetaData:
         """The metadata of the first file, whose rows and row groups are those of all."""
-        first, *others = (part.metadata for part in self.parts)
+        first = self.parts[0].metadata
         if not self._is_checked:
-            for part, metadata in zip(self.parts[1:], others, strict=True):
-                if metadata.row_edges != first.row_edges:
+            for part in self.parts[1:]:
+                if not _have_same_groups(part.metadata, first):
                     raise CorruptFileError(
                         f"its row groups are not those of {self.parts[0].name}", file=part.name
                     )
@@ -299,12 +360,19 @@ class JoinedFile:
         return fitted_batches(side_by_side(found, projection.schema), fit, self.values, self.name)
 
 
+def _have_same_groups(one: FileMetaData, other: FileMetaData) -> bool:
+    if one.num_row_groups == other.num_row_groups == 1:
+        return one.rows_of(0) == other.rows_of(0)
+    return one.row_edges == other.row_edges
+
+
 def side_by_side(
     parts: Sequence[Iterable[pa.RecordBatch]], schema: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
     """Yield batches with the columns of all parts, which have the same rows in other batches."""
     batches = [iter(part) for part in parts]
-    held = [pa.RecordBatch.from_pylist([], pa.schema([]))] * len(parts)
+    none = pa.RecordBatch.from_pylist([], pa.schema([]))
+    held = [none] * len(parts)
     while True:
         for number, batch in enumerate(held):
             while batch is not None and not batch.num_rows:
@@ -312,10 +380,12 @@ def side_by_side(
             held[number] = batch
         if any(batch is None for batch in held):
             break
-        count = min(batch.num_rows for batch in held)
-        columns = chain.from_iterable(batch.slice(0, count).columns for batch in held)
+        counts = {batch.num_rows for batch in held}
+        count = min(counts)
+        first = held if len(counts) == 1 else [batch.slice(0, count) for batch in held]
+        columns = chain.from_iterable(batch.columns for batch in first)
         yield pa.RecordBatch.from_arrays(list(columns), schema=schema)
-        held = [batch.slice(count) for batch in held]
+        held = [none if batch.num_rows == count else batch.slice(count) for batch in held]
     if any(batch is not None for batch in held):
         raise AssertionError("files with the same row groups have different numbers of rows")
 
@@ -338,6 +408,7 @@ class TableFile:
         self._schemas = schemas
         self._reading = reading
         self._table = columns
+        self._columns: JoinedColumns | None = None
         self._parts: dict[int, PartFile] = {}
         self._resolved: dict[tuple[int, ...], File | JoinedFile] = {}
 
@@ -360,21 +431,26 @@ class TableFile:
 
     @property
     def columns(self) -> JoinedColumns:
-        return self._table.of(self._entry.file)
+        if self._columns is None:
+            self._columns = self._table.of(self._entry.file)
+        return self._columns
 
     @property
     def metadata(self) -> FileMetaData:
         """The metadata of the base file."""
         return self._part(0).metadata
 
+    @cached_property
+    def _base(self) -> Base:
+        """What column files must say about their base file."""
+        file = self._entry.file
+        digest = b"" if file.digest is None else bytes.fromhex(file.digest)
+        return Base(file.rows, file.size, digest)
+
     @property
     def user_schemas(self) -> list[UserColumns]:
-        """The user's types and metadata of each part, and its columns."""
-        digests = [part.schema for part in self._entry.file.parts]
-        return [
-            (self._table.schema_file(digest).metadata.user_schema, columns)
-            for digest, columns in zip(digests, self.columns.parts, strict=True)
-        ]
+        """The user's types and metadata of each part, and its columns; many files share one list."""
+        return self._table.user_schemas_of(self._entry.file)
 
     @property
     def may_have_dictionaries(self) -> bool:
@@ -406,7 +482,6 @@ class TableFile:
         if number not in self._parts:
             file = self._entry.file
             part = file.parts[number]
-            digest = b"" if file.digest is None else bytes.fromhex(file.digest)
             # The schema of a table without files stands for a file, of whatever size.
             size = part.size or None
             self._parts[number] = PartFile(
@@ -415,8 +490,9 @@ class TableFile:
                 self._schemas,
                 self._reading,
                 schema=self.columns.parts[number],
-                expected=Base(file.rows, file.size, digest),
+                expected=self._base,
                 is_base=number == 0,
+                kept=self._table.kept,
             )
         return self._parts[number]
 

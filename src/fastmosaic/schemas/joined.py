@@ -23,12 +23,13 @@ class JoinedColumns(ColumnSet):
 
     def __init__(self, parts: Sequence[FileSchema]) -> None:
         self.parts = tuple(parts)
+        self._hash = hash(self.parts)  # of many files: they are looked up by their columns
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, JoinedColumns) and self.parts == other.parts
 
     def __hash__(self) -> int:
-        return hash(self.parts)
+        return self._hash
 
     def __reduce__(self) -> Any:
         return JoinedColumns, (self.parts,)
