@@ -88,8 +88,11 @@ class Cursor:
 
     def varint(self) -> int:
         """Read an unsigned LEB128 integer of up to 32 bits."""
-        value = 0
-        for shift in (0, 7, 14, 21, 28):
+        value = self.uint8()
+        if value < 0x80:
+            return value
+        value &= 0x7F
+        for shift in (7, 14, 21, 28):
             byte = self.uint8()
             value |= (byte & 0x7F) << shift
             if byte < 0x80:
