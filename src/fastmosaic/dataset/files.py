@@ -23,7 +23,7 @@ from ..query.filters import Statistics
 from ..query.query import Query
 from ..query.rows import Rows
 from ..schemas.fit import Fit, Fits
-from ..storage.source import Source, open_source
+from ..storage.source import EMPTY, Source, open_source
 from ..threads import REMOTE_THREADS, map_in_order
 from .found import Found
 
@@ -38,6 +38,11 @@ class ReadOptions:
 
 
 DEFAULTS: Final = ReadOptions()
+
+# Identities of files by their checksums, which are at hand: the identity of a file of 10,000 columns is
+# the hash of 100 KB, which takes longer than all the rest of opening it.
+_IDENTITIES: Final[dict[Any, Base]] = {}
+MAX_IDENTITIES: Final = 1 << 16
 
 
 class File:
@@ -136,6 +141,17 @@ class File:
         return self._identity_of(self.metadata)
 
     def _identity_of(self, metadata: FileMetaData, tail: pa.Buffer | None = None) -> Base:
+        key = self.size, metadata.footer, metadata.checksums
+        known = _IDENTITIES.get(key)
+        if known is None:
+            known = self._computed_identity(metadata, tail)
+            if metadata.checksums is not None:
+                if len(_IDENTITIES) >= MAX_IDENTITIES:
+                    _IDENTITIES.clear()
+                _IDENTITIES[key] = known
+        return known
+
+    def _computed_identity(self, metadata: FileMetaData, tail: pa.Buffer | None) -> Base:
         start = metadata.footer.schema_offset
         if metadata.annex is not None:
             start -= metadata.annex.size
@@ -309,7 +325,10 @@ class File:
         if source is not None:
             self._check_size(source)
         with self.opened() if source is None else nullcontext(source) as opened:
-            yield Scanner(opened, self.metadata, strict=self._reading.strict)
+            yield self._scanner(opened)
+
+    def _scanner(self, source: Source, tail: pa.Buffer = EMPTY) -> Scanner:
+        return Scanner(source, self.metadata, tail, self._reading.strict)
 
     def _open(self) -> Source:
         if self._source is not None:

@@ -231,8 +231,7 @@ class PartFile(File):
         whole = self._whole
         if whole is None or source is not None:
             return super()._scanning(source)
-        scanner = Scanner(self._open(), self.metadata, whole, strict=self._reading.strict)
-        return nullcontext(scanner)
+        return nullcontext(self._scanner(self._open(), whole))
 
     def projected_bytes(self, projection: Projection, groups: Iterable[int]) -> int:
         if self._whole is not None:

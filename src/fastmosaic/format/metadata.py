@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from ..errors import CorruptFileError
 from . import user_schema
-from .annex import Annex
+from .annex import Annex, BlockChecksums, Checksums
 from .bucket import Layout
 from .column_statistics import ColumnStatistics, GroupStatistics, as_python
 from .file_schema import FileSchema
@@ -149,6 +149,14 @@ class FileMetaData:
     def created_by(self) -> str | None:
         """Name and version of the program that wrote the file; None if the file does not say."""
         return None if self.annex is None else self.annex.writer
+
+    @property
+    def checksums(self) -> tuple[Checksums, BlockChecksums] | None:
+        """Those of row group index and footer, and of all blocks; None if the file has not both."""
+        annex = self.annex
+        if annex is None or annex.checksums is None or annex.blocks is None:
+            return None
+        return annex.checksums, annex.blocks
 
     @property
     def has_user_schema(self) -> bool:
