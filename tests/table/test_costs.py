@@ -9,7 +9,7 @@ import pytest
 from living import base_file_of, column_file_of
 
 import fastmosaic as fm
-from fastmosaic.dataset import files as one_file, snapshot as snapshots
+from fastmosaic.dataset import files as one_file, snapshot as snapshots, table_files
 from fastmosaic.storage import source as sources
 
 NUM_FILES = 20
@@ -129,6 +129,16 @@ def test_heads_and_rows_by_number_open_the_files_they_need(path, opened):
     opened.clear()
     assert dataset.take([799], columns=["b"])["b"].to_pylist() == [78]
     assert (opened["base file"], opened["column file"]) == (0, 1)
+
+
+@pytest.mark.parametrize(("room", "times"), [(0, 2), (1 << 20, 1)])
+def test_small_files_are_read_once_if_there_is_room_for_them(
+    room, times, path, opened, monkeypatch
+):
+    monkeypatch.setattr(table_files, "MAX_KEPT_BYTES", room)
+    found = fm.read_table(path, columns=["b"])
+    assert found["b"].to_pylist() == [2 * (one % 40) for one in range(40 * NUM_FILES)]
+    assert opened["column file"] == times * NUM_FILES
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,10 @@ class Kept:
         self._left = MAX_KEPT_BYTES
 
     def has_room(self, size: int) -> bool:
-        """Return whether so many bytes more can be kept, and count them if so."""
+        """Return whether so many bytes more can be kept, and count them if so.
+
+        Threads may count at the same time: the limit need not be exact.
+        """
         if size > self._left:
             return False
         self._left -= size

@@ -71,7 +71,7 @@ def is_name_of_file(path: str) -> bool:
     if not path.endswith(".mosaic"):
         return False
     return _SCHEMA.fullmatch(path) is not None or any(
-        _is_right(path, is_column_file) for is_column_file in (False, True)
+        _is_right(*_parted(path), is_column_file) for is_column_file in (False, True)
     )
 
 
@@ -245,16 +245,16 @@ def _column_file(fields: _Fields, number: int) -> ColumnFile:
 def checked_path(path: str, *, is_column_file: bool = False) -> str:
     """Return the path of a file; raise CorruptFileError unless it is where such files of a table are."""
     start, name = _parted(path)
-    if not _is_inside(start) or _leads_elsewhere(name) or _DRIVE.match(path):
+    has_drive = not start and _DRIVE.match(name)
+    if has_drive or not _is_inside(start) or _leads_elsewhere(name):
         raise CorruptFileError(f"the path {path!r} is not inside the table")
-    if not _is_right(path, is_column_file):
+    if not _is_right(start, name, is_column_file):
         kind = "column" if is_column_file else "base"
         raise CorruptFileError(f"the path {path!r} is not one of a {kind} file")
     return path
 
 
-def _is_right(path: str, is_column_file: bool) -> bool:
-    start, name = _parted(path)
+def _is_right(start: str, name: str, is_column_file: bool) -> bool:
     return _is_place(start, is_column_file) and not is_hidden(name, False)
 
 
@@ -268,7 +268,7 @@ def _parted(path: str) -> tuple[str, str]:
 @lru_cache(maxsize=1024)
 def _is_inside(start: str) -> bool:
     """Return whether directories are inside the table."""
-    return not any(map(_leads_elsewhere, start.split("/")[:-1]))
+    return not _DRIVE.match(start) and not any(map(_leads_elsewhere, start.split("/")[:-1]))
 
 
 @lru_cache(maxsize=1024)
@@ -280,6 +280,11 @@ def _is_place(start: str, is_column_file: bool) -> bool:
             return False
         del folders[0]
     return not any(is_hidden(folder, True) for folder in folders)
+
+
+@lru_cache(maxsize=1024)  # many files have the same columns
+def _is_digest(text: str) -> bool:
+    return _DIGEST.fullmatch(text) is not None
 
 
 def _leads_elsewhere(name: str) -> bool:
@@ -328,17 +333,17 @@ class _Fields:
         return None if self._document.get(key) is None else get(key)
 
     def integer(self, key: str, most: int = _MAX_INTEGER) -> int:
-        value = self._get(key, int)
-        if not 0 <= value <= most:
-            raise CorruptFileError(f"{key!r} of {self._what} is {value}")
-        return value
+        value = self._document.get(key)
+        if type(value) is int and 0 <= value <= most:
+            return value
+        raise CorruptFileError(f"{key!r} of {self._what} is {self._get(key, int)}")
 
     def text(self, key: str) -> str:
         return self._get(key, str)
 
     def digest(self, key: str) -> str:
         value = self.text(key)
-        if not _DIGEST.fullmatch(value):
+        if not _is_digest(value):
             raise CorruptFileError(f"{key!r} of {self._what} is not a digest")
         return value
 
