@@ -65,6 +65,7 @@ class Plan:
     lance_columns: int = 5_000
     commits: tuple[int, int] = (1_000, 100_000)  # columns
     turns: int = 7
+    seconds: float = 4  # that the turns of a read take at least
     copies: int = 3  # turns of merging all files
 
 
@@ -76,6 +77,7 @@ QUICK = Plan(
     lance_columns=500,
     commits=(1_000, 20_000),
     turns=3,
+    seconds=1,
     copies=2,
 )
 
@@ -248,7 +250,7 @@ def measure_reading(results: Results, plan: Plan, data: Data) -> None:
         }
         found, expected = (work() for work in works.values())
         check_equal(found, expected, f"{case}: other values")
-        add_times(results, case, works, 2 * plan.turns)
+        add_times(results, case, works, plan.turns, plan.seconds)
 
 
 def measure_opening(results: Results, plan: Plan, data: Data) -> None:
@@ -261,7 +263,7 @@ def measure_opening(results: Results, plan: Plan, data: Data) -> None:
         FILE: lambda: fm.read_table(data.paths[0], columns=[name]),
         SCHEMA_MESSAGE: lambda: pa.ipc.read_schema(message),
     }
-    add_times(results, OPEN_ONE, works, 20 * plan.turns)
+    add_times(results, OPEN_ONE, works, plan.turns, plan.seconds)
 
 
 # ---- merging files
@@ -296,9 +298,11 @@ def time_of(work: Work) -> float:
         return timed(work)[0]
 
 
-def add_times(results: Results, case: str, works: dict[str, Work], turns: int) -> None:
-    for name, seconds in best_times(works, turns).items():
-        results.add(case, TIME, name, seconds)
+def add_times(
+    results: Results, case: str, works: dict[str, Work], turns: int, seconds: float
+) -> None:
+    for name, best in best_times(works, turns, seconds).items():
+        results.add(case, TIME, name, best)
 
 
 def check_equal(found: pa.Table, expected: pa.Table, fact: str) -> None:

@@ -467,7 +467,7 @@ def test_a_page_of_tables_is_made_from_results(tmp_path: Path) -> None:
 
 
 def test_tables_are_measured(tmp_path: Path) -> None:
-    plan = living.Plan(2, 40, 10, 2, 1, 2, 40, (20, 40), 1, 1)
+    plan = living.Plan(2, 40, 10, 2, 1, 2, 40, (20, 40), 1, 0, 1)
     results = Results("living", [OURS], asdict(plan), ABOUT)
     (tmp_path / "data").mkdir()
     data = living.Data(tmp_path / "data", plan.files, plan.columns, plan.rows)
