@@ -33,6 +33,7 @@ if typing.TYPE_CHECKING:
     from .table.progress import TableProgress
     from .table.table import MosaicTable, VersionInfo
     from .table.vacuum import VacuumReport
+    from .table.verify import TableReport
 
 __all__ = [
     "BucketMetaData",
@@ -54,6 +55,7 @@ __all__ = [
     "SchemaMismatchError",
     "TableChange",
     "TableProgress",
+    "TableReport",
     "UnsupportedError",
     "VacuumReport",
     "VerifyReport",
@@ -86,6 +88,7 @@ _ON_USE = {
     "Problem": "file.verify_bucket",
     "TableChange": "table.commit",
     "TableProgress": "table.progress",
+    "TableReport": "table.verify",
     "VacuumReport": "table.vacuum",
     "VerifyReport": "file.verify",
     "VersionInfo": "table.table",

@@ -315,6 +315,7 @@ def test_the_log_on_a_terminal(table):
     assert re.match(
         r"      5  \d{4}-\d\d-\d\d \d\d:\d\d:\d\d     3      2  added 9 columns: ", lines[2]
     )
+    assert all(line.rstrip().endswith("to 2 files") for line in lines[2:5])
     assert lines[-1] == "3 of 5 versions"
 
 

@@ -164,7 +164,7 @@ def _meta(arguments: argparse.Namespace) -> int:
     documents = [_FileSummary.of(file).to_dict() for file in files]
     total = {
         "files": len(documents),
-        "rows": sum(one["rows"] for one in documents),
+        "rows": sum(file.metadata.num_rows for file in files if not _is_column_file(file)),
         "size": sum(one["size"] for one in documents),
     }
     if console.is_json:
@@ -194,6 +194,12 @@ def _meta(arguments: argparse.Namespace) -> int:
             f"{console.size(total['size'])}",
         )
     return OK
+
+
+def _is_column_file(file: File) -> bool:
+    """Whether a file has columns for the rows of another one."""
+    annex = file.metadata.annex
+    return annex is not None and annex.base is not None
 
 
 def _print_file(console: Console, one: dict[str, Any]) -> None:

@@ -23,6 +23,7 @@ from ..arguments import (
     duration,
     positive,
     size,
+    wrapped,
 )
 from ..source import add_source_options
 from ..target import add_option
@@ -59,7 +60,7 @@ def add(commands: Commands) -> None:
     parser = commands.add_parser(
         "table",
         help="change tables: append, add columns, delete, compact",
-        description=_DESCRIPTION,
+        description=wrapped(_DESCRIPTION),
         epilog="Run `fastmosaic table COMMAND --help` for options and examples.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

@@ -246,7 +246,7 @@ def log(arguments: argparse.Namespace) -> int:
         Column.number("version"),
         Column("time", whole=True),
         *map(Column.number, ("rows", "files")),
-        Column("change"),
+        Column.name("change"),  # its end tells the number of files
     ]
     rows = [
         (
