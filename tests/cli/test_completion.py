@@ -42,6 +42,8 @@ def folder(tmp_path_factory):
     (folder / "data").mkdir()
     fm.write_table(pa.table({"left": [1]}), folder / "data" / "a.mosaic")
     fm.write_table(pa.table({"right": [1]}), folder / "data" / "b.mosaic")
+    table = fm.MosaicTable.create(folder / "table", pa.table({"id": [1], "name": ["x"]}))
+    table.add_columns({"more": 1})
     return folder
 
 
@@ -83,6 +85,28 @@ def test_commands_choices_files_and_columns(ask):
     ]
 
 
+def test_commands_and_columns_of_tables(ask):
+    assert ask(
+        "fastmosaic tab",
+        "fastmosaic table a",
+        "fastmosaic table vacuum table --older",
+        "fastmosaic table compact table --mode ",
+        "fastmosaic table drop ta",
+        "fastmosaic table drop table m",
+        "fastmosaic table drop table more n",
+        "fastmosaic head table -c m",
+    ) == [
+        ["table"],
+        ["append", "add"],
+        ["--older-than"],
+        ["auto", "copy", "rewrite"],
+        ["table.parquet", "table/"],
+        ["more"],
+        ["name"],
+        ["more"],
+    ]
+
+
 @pytest.mark.parametrize(
     ("name", "prefix", "expected"),
     [
@@ -99,6 +123,7 @@ def test_columns(folder, name, prefix, expected):
     arguments = argparse.Namespace(paths=[str(folder / name)])
     assert complete_columns(prefix, arguments) == expected
     assert complete_columns(prefix, argparse.Namespace(one=str(folder / name))) == expected
+    assert complete_columns(prefix, argparse.Namespace(table=str(folder / name))) == expected
 
 
 @pytest.mark.parametrize(

@@ -31,6 +31,10 @@ def folder(tmp_path_factory):
         ["id", "note", "times", *(f"{PREFIX}_{i:02d}" for i in range(1, 31))]
     )
     fm.write_table(changed, folder / "a_file_with_quite_a_long_name.mosaic", array_layout="block")
+    # Names that begin with an underscore are hidden from the commands that read the directory.
+    living = fm.MosaicTable.create(folder / "_living", table)
+    living.drop_columns([f"{PREFIX}_{i:02d}" for i in range(4)])
+    living.add_columns({f"{PREFIX}_{i:02d}": i for i in range(4)})
     return folder
 
 
@@ -53,6 +57,14 @@ COMMANDS = [
     "column-size .",
     "column-size . --by-prefix",
     "verify -v .",
+    "schema _living --at 1",
+    "head _living",
+    "stats _living",
+    "meta _living",
+    "column-size _living",
+    "verify -v _living",
+    "diff _living _living --at 1",
+    "table vacuum _living --older-than 0 --dry-run",
 ]
 
 

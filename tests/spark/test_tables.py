@@ -3,6 +3,8 @@
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from living import everything
+from pyspark.errors import PySparkException
 
 import fastmosaic as fm
 import fastmosaic.spark as fs
@@ -79,3 +81,48 @@ def test_a_view_keeps_its_version(spark, path):
     fm.MosaicTable(path).append(pa.table({"day": ["th"], "id": pa.array([10], pa.int64())}))
     assert frame.count() == 5
     assert fs.read(spark, path).count() == 6
+
+
+@pytest.mark.parametrize("mode", ["error", "ignore", "append", "overwrite"])
+def test_a_table_is_not_written(spark, path, mode):
+    before = everything(path)
+    frame = fs.read(spark, path)
+    for target, keys in ((path, ["day"]), (f"{path}/day=mo", None)):
+        with pytest.raises(
+            PySparkException, match=r"is a table: append rows with MosaicTable\.append"
+        ):
+            fs.write(frame, target, mode=mode, partition_by=keys)
+    assert everything(path) == before
+
+
+@pytest.mark.parametrize("mode", ["append", "complete"])
+def test_a_stream_is_not_written_to_a_table(spark, path, tmp_path, mode):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.json").write_text('{"id": 1}\n')
+    frame = spark.readStream.schema("id long").json(str(tmp_path / "in"))
+    before = everything(path)
+    writer = (
+        (frame.groupBy("id").count() if mode == "complete" else frame)
+        .writeStream.format("mosaic")
+        .outputMode(mode)
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+    )
+    with pytest.raises(PySparkException, match="is a table: append rows with"):
+        writer.start(path).processAllAvailable()
+    assert everything(path) == before
+
+
+def test_a_table_is_not_a_stream(spark, path, tmp_path):
+    query = (
+        spark.readStream.format("mosaic")
+        .load(path)
+        .writeStream.format("memory")
+        .queryName("living_stream")
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .start()
+    )
+    try:
+        with pytest.raises(PySparkException, match="is a table, whose files may be replaced"):
+            query.processAllAvailable()
+    finally:
+        query.stop()
