@@ -6,6 +6,7 @@ All choices come from a `random.Random`, so that a seed repeats a mutation.
 from __future__ import annotations
 
 import contextlib
+import json
 import pickle
 from collections.abc import Callable
 from functools import lru_cache
@@ -23,6 +24,22 @@ from .tokens import Token, Tokens
 
 NUMBERS = [0, 1, 2, 3, 7, 8, 9, 16, 38, 39, 63, 64, 127, 128, 255, 256, 1000, 65535, 65536]
 NUMBERS += [10**6, 1 << 24, (1 << 31) - 1, 1 << 31, (1 << 32) - 1]
+JSON_VALUES = [
+    None,
+    True,
+    1.5,
+    "",
+    "a",
+    "..",
+    "../a",
+    "/a",
+    "_columns/a",
+    "a\0",
+    "\ud800",
+    "0" * 32,
+    [],
+    {},
+]
 TEXTS = [
     *(
         b"",
@@ -700,6 +717,36 @@ def annex(data: bytes, donor: bytes, rng: Random) -> bytes:
 def seed(data: bytes, donor: bytes, rng: Random) -> bytes:
     """A number that decides about a random table."""
     return rng.randbytes(8)
+
+
+def version(data: bytes, donor: bytes, rng: Random) -> bytes:
+    """The JSON text of a version of a table."""
+    try:
+        document, other = json.loads(data), json.loads(donor)
+    except (ValueError, RecursionError):
+        return plain(data, rng)
+    for _ in range(rng.choice([1, 1, 1, 2, 4])):
+        document = _changed_json(document, other, rng)
+    made = json.dumps(document).encode()
+    return plain(made, rng) if rng.random() < 0.1 else made
+
+
+def _changed_json(value: Any, other: Any, rng: Random) -> Any:
+    """Change something inside a value, or the value itself."""
+    keys: list[Any] = []
+    if isinstance(value, dict | list) and rng.random() < 0.9:
+        keys = list(value) if isinstance(value, dict) else list(range(len(value)))
+    if not keys:
+        return rng.choice([*JSON_VALUES, other, rng.choice(NUMBERS), -1, 2**63, value, [value]])
+    key = rng.choice(keys)
+    if rng.random() < 0.1:
+        del value[key]
+    elif isinstance(value, list) and rng.random() < 0.2:
+        value.append(_copy(value[key]))
+    else:
+        theirs = other.get(key) if isinstance(other, dict) else other
+        value[key] = _changed_json(value[key], theirs, rng)
+    return value
 
 
 def _changed(parts: Tokens, other: Tokens, rng: Random) -> bytes:

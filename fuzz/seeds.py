@@ -38,6 +38,7 @@ def starts() -> dict[str, list[bytes]]:
         "blocks": list(_blocks()),
         "schemas": list(dict.fromkeys(_schema(file) for file in files)),
         "annexes": [b"", *dict.fromkeys(_annex(file) for file in files)],
+        "versions": list(_versions()),
         "seeds": [number.to_bytes(8) for number in range(4)],
     }
 
@@ -107,6 +108,19 @@ def _lists(arrow: pa.DataType) -> Iterator[pa.Array]:
     mask = pa.array([False, True, False, False])
     yield pa.ListArray.from_arrays(offsets, values, type=pa.list_(arrow), mask=mask)
     yield pa.ListArray.from_arrays(pa.array(range(6), pa.int32()), values, type=pa.list_(arrow))
+
+
+def _versions() -> Iterator[bytes]:
+    """Yield the JSON texts of versions of tables."""
+    first: dict[str, object] = {"format": 1, "features": [], "version": 7, "parent": None}
+    first |= {"time": "2026-11-18T10:00:00+00:00", "operation": "create", "summary": {}}
+    first |= {"commit": "", "schema": None, "partitioning": [], "dropped": {}, "files": []}
+    yield json.dumps(first).encode()
+    column_file = {"path": "_columns/b.mosaic", "size": 9, "schema": "1" * 32, "added": 3}
+    file = {"path": "k=v/a.mosaic", "size": 9, "rows": 1, "schema": "0" * 32, "added": 2}
+    files = [{**file, "digest": "2" * 32, "columns": [column_file]}, {**file, "path": "c"}]
+    more = {"parent": 6, "schema": "0" * 32, "partitioning": ["k"], "dropped": {"x": 5}}
+    yield json.dumps({**first, **more, "files": files}).encode()
 
 
 def _schema(file: bytes) -> bytes:

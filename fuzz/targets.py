@@ -32,6 +32,7 @@ import user_types
 import fastmosaic as fm
 from fastmosaic import array_block
 from fastmosaic.cli import main
+from fastmosaic.dataset.version import Version
 from fastmosaic.file import stored
 from fastmosaic.format import user_schema
 from fastmosaic.format.annex import ANNEX_MAGIC, Annex
@@ -685,6 +686,23 @@ def annex(data: bytes, rng: Random) -> int:
     return 0
 
 
+# ---- versions of tables
+
+
+def version(data: bytes, rng: Random) -> int:
+    """The object of a version of a table, given the JSON text in it."""
+    step("decode")
+    made, _ = attempt(lambda: Version.decode(pa.compress(data, "zstd", asbytes=True), 7))
+    if made is None:
+        return 0
+    step("encode")
+    require(Version.decode(made.encode(), 7) == made, "encode and decode")
+    for path in made.paths:
+        parts = path.split("/")
+        require(not {"", ".", ".."} & set(parts), f"{path!r} is not inside the table")
+    return len(data) * 50
+
+
 # ---- writing
 
 
@@ -810,6 +828,7 @@ MUTATORS: dict[str, Callable[[bytes, bytes, Random], bytes]] = {
     "blocks": mutate.block,
     "schemas": mutate.schema,
     "annexes": mutate.annex,
+    "versions": mutate.version,
     "seeds": mutate.seed,
 }
 TARGETS = [
@@ -821,6 +840,7 @@ TARGETS = [
     Target("array blocks", "blocks", blocks),
     Target("names", "schemas", names),
     Target("annex", "annexes", annex, 0.5),
+    Target("version", "versions", version, 0.5),
     Target("write", "seeds", write),
     Target("exchange", "seeds", exchange),
 ]

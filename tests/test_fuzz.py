@@ -68,7 +68,14 @@ def test_what_fuzzing_starts_from(target):
         check(target, data)
 
 
-MUTATIONS = {"files": 150, "blocks": 300, "schemas": 300, "annexes": 200, "seeds": 10}
+MUTATIONS = {
+    "files": 150,
+    "blocks": 300,
+    "schemas": 300,
+    "annexes": 200,
+    "versions": 500,
+    "seeds": 10,
+}
 
 
 @pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)

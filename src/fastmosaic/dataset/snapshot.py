@@ -18,6 +18,7 @@ from .found import Found
 from .hive import parse
 from .version import (
     CREATING,
+    MAX_BYTES,
     VERSIONS,
     BaseFile,
     Version,
@@ -159,7 +160,7 @@ def read_version(name: str, filesystem: Any, path: str, number: int) -> Version:
     object_name = join(name, version_name(number))
     with open_source(join(path, version_name(number)), filesystem) as source:
         source.name = object_name
-        data: pa.Buffer = source.read_at(0, source.size)
+        data: pa.Buffer = source.read_at(0, min(source.size, MAX_BYTES + 1))
     try:
         return Version.decode(data, number)
     except MosaicError as error:

@@ -16,6 +16,7 @@ before the column was dropped do not count.
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -36,10 +37,14 @@ CREATING: Final = "creating"  # an object there that exists until a new table ha
 
 FORMAT: Final = 1
 FEATURES: Final[frozenset[str]] = frozenset()  # that readers must know; none so far
-# Two million files with short paths; a larger object is refused before it is decompressed.
+# Two million files with short paths, before compression.
 MAX_BYTES: Final = 512 << 20
 
 _LEVEL: Final = 3
+# JSON takes many times its size in memory, so that a small object must not become a large one. Names of
+# files that differ only by a number are compressed to a hundredth.
+_MAX_RATIO: Final = 512
+_MIN_LIMIT: Final = 8 << 20
 _NAME: Final = re.compile(r"([0-9]{20})\.json\.zst")
 _DIGEST: Final = re.compile(r"[0-9a-f]{32}")
 _DRIVE: Final = re.compile(r"[A-Za-z]:")
@@ -183,8 +188,15 @@ class Version:
             "dropped": dict(self.dropped),
             "files": [file.to_dict() for file in self.files],
         }
-        text = json.dumps(document, ensure_ascii=False, separators=(",", ":"))
-        return compress(text.encode("utf-8", "surrogatepass"), _LEVEL, True)
+        text = json.dumps(document, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+        plain = text.encode("utf-8", "surrogatepass")
+        data = compress(plain, _LEVEL, True)
+        if len(plain) > _limit(len(data)):
+            raise UnsupportedError(
+                f"the version has {len(self.files):,} files, which take {len(plain):,} bytes; "
+                "compact the table"
+            )
+        return data
 
     @classmethod
     def decode(cls, data: bytes | pa.Buffer, number: int) -> Version:
@@ -212,12 +224,14 @@ class Version:
             document.text("operation"),
             document.mapping("summary"),
             tuple(_base_file(one, number) for one in document.objects("files")),
-            document.numbers("dropped"),
+            document.numbers("dropped", number),
             document.optional("schema", document.digest),
             tuple(document.texts("partitioning")),
             document.text("commit"),
         )
         _check_unique([part.path for file in version.files for part in file.parts])
+        if version.num_rows > _MAX_INTEGER:
+            raise CorruptFileError(f"the version has {version.num_rows} rows")
         return version
 
 
@@ -288,7 +302,15 @@ def _is_digest(text: str) -> bool:
 
 
 def _leads_elsewhere(name: str) -> bool:
-    return name in ("", ".", "..") or "\\" in name or "\0" in name
+    return name in ("", ".", "..") or "\\" in name or "\0" in name or not _is_possible(name)
+
+
+def _is_possible(name: str) -> bool:
+    """Return whether a file can have a name, in which bytes that are not UTF-8 are surrogates."""
+    try:
+        return name.isascii() or bool(name.encode("utf-8", "surrogateescape"))
+    except UnicodeEncodeError:
+        return False
 
 
 def _check_unique(paths: Sequence[str]) -> None:
@@ -298,16 +320,33 @@ def _check_unique(paths: Sequence[str]) -> None:
 
 
 def _parsed(data: bytes | pa.Buffer) -> Any:
+    limit = _limit(len(data))
     try:
         with pa.input_stream(pa.py_buffer(data), compression="zstd") as stream:
-            text = stream.read(MAX_BYTES + 1)
-        if len(text) > MAX_BYTES:
-            raise CorruptFileError(f"the version has more than {MAX_BYTES:,} bytes")
-        return json.loads(text.decode("utf-8", "surrogatepass"))
+            text = stream.read(limit + 1)
+        if len(text) > limit:
+            raise CorruptFileError(
+                f"the version has more than {limit:,} bytes, compressed to {len(data):,}"
+            )
+        return json.loads(
+            text.decode("utf-8", "surrogatepass"), parse_float=_finite, parse_constant=_finite
+        )
     except (OSError, ValueError, RecursionError) as error:
         if isinstance(error, CorruptFileError):
             raise
         raise CorruptFileError(f"the version is not compressed JSON: {error}") from error
+
+
+def _limit(size: int) -> int:
+    """Return how many bytes an object of `size` compressed bytes may contain."""
+    return min(MAX_BYTES, max(_MIN_LIMIT, _MAX_RATIO * size))
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(f"{text} is not a number")
+    return value
 
 
 class _Fields:
@@ -348,10 +387,15 @@ class _Fields:
         return value
 
     def time(self, key: str) -> datetime:
+        text = self.text(key)
         try:
-            return datetime.fromisoformat(self.text(key)).astimezone(UTC)
+            value = datetime.fromisoformat(text)
+            in_utc = value.astimezone(UTC)
         except (ValueError, OverflowError) as error:
             raise CorruptFileError(f"{key!r} of {self._what} is not a time") from error
+        if value.tzinfo is None:
+            raise CorruptFileError(f"{key!r} of {self._what} has no time zone")
+        return in_utc
 
     def texts(self, key: str) -> list[str]:
         values = self._get(key, list)
@@ -366,9 +410,9 @@ class _Fields:
     def mapping(self, key: str) -> dict[str, Any]:
         return self._get(key, dict)
 
-    def numbers(self, key: str) -> dict[str, int]:
+    def numbers(self, key: str, most: int) -> dict[str, int]:
         fields = _Fields(self.mapping(key), f"{key!r}")
-        return {name: fields.integer(name) for name in fields._document}
+        return {name: fields.integer(name, most) for name in fields._document}
 
 
 _NAMES: Final[Mapping[type, str]] = {int: "integer", str: "text", list: "list", dict: "object"}
