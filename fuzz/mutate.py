@@ -737,7 +737,9 @@ def _changed_json(value: Any, other: Any, rng: Random) -> Any:
     if isinstance(value, dict | list) and rng.random() < 0.9:
         keys = list(value) if isinstance(value, dict) else list(range(len(value)))
     if not keys:
-        return rng.choice([*JSON_VALUES, other, rng.choice(NUMBERS), -1, 2**63, value, [value]])
+        return _copy(
+            rng.choice([*JSON_VALUES, other, rng.choice(NUMBERS), -1, 2**63, value, [value]])
+        )
     key = rng.choice(keys)
     if rng.random() < 0.1:
         del value[key]

@@ -10,6 +10,7 @@ raises ValueError.
 import struct
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
+from hashlib import blake2b
 from io import BytesIO
 from itertools import chain, pairwise
 from typing import NamedTuple
@@ -20,7 +21,7 @@ from pyarrow import types
 from reference import FOOTER, decode_file, read_sized, read_uv, require
 
 HAS_ANNEX, HAS_TYPES = 0x0001, 0x0002  # flags of the footer
-TYPES, DICTIONARIES, COMMON = 2, 6, 7  # kinds of sections
+TYPES, BASE, DICTIONARIES, COMMON = 2, 5, 6, 7  # kinds of sections
 NULL, ELEMENT_NULL = "__null__", "__struct_null__"
 SEPARATOR = "\x1f"  # between the names in the path of a dictionary
 UINT64 = pa.decimal128(20, 0)
@@ -360,6 +361,34 @@ def read_annex(data: bytes) -> Annex | None:
         require(kind[0] not in sections, "two sections of a kind")
         sections[kind[0]] = read_sized(stream)
     return Annex(end - size, sections)
+
+
+class Base(NamedTuple):
+    """The file that a column file of a table belongs to."""
+
+    num_rows: int
+    size: int
+    digest: bytes
+
+
+def base_of(data: bytes) -> Base | None:
+    """Return what a column file says about its base file."""
+    annex = read_annex(data)
+    if annex is None or BASE not in annex.sections:
+        return None
+    body = annex.sections[BASE]
+    require(len(body) == 32, "not a base file")
+    return Base(*struct.unpack("<QQ16s", body))
+
+
+def identity(data: bytes) -> Base:
+    """Return what column files say about a file: its end is what follows the last bucket."""
+    _, end, _, _, _, _, _, _ = FOOTER.unpack(data[-FOOTER.size :])
+    annex = read_annex(data)
+    start = end if annex is None else annex.start
+    _, batches = decode_file(data)
+    digest = blake2b(data[start:], digest_size=16).digest()
+    return Base(sum(batch.num_rows for batch in batches), len(data), digest)
 
 
 def restores_types(data: bytes) -> bool:

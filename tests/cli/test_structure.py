@@ -6,8 +6,10 @@ import struct
 from collections import Counter
 from pathlib import Path
 
+import annex_reference
 import mosaic
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 import reference
 
@@ -180,6 +182,19 @@ def test_footer_of_many(run, tmp_path):
     assert lines[0] == str(tmp_path / "a.mosaic")
     assert str(tmp_path / "b.mosaic") in lines
     assert lines[-1] == "no annex"
+
+
+def test_footer_shows_the_base_of_a_column_file(run, tmp_path):
+    table = fm.MosaicTable.create(tmp_path / "t", pa.table({"a": [1, 2, 3]}))
+    table.add_columns({"b": pc.field("a")})
+    (added,) = (tmp_path / "t" / "_columns").iterdir()
+    base = (tmp_path / "t" / table.files[0]).read_bytes()
+    (record,) = run("footer", added, "--json")
+    (section,) = [one for one in record["annex"]["sections"] if one["kind"] == 5]
+    digest = annex_reference.identity(base).digest.hex()
+    assert section["section"] == "base"
+    assert section["size"] == 32
+    assert section["text"] == f"rows 3, bytes {len(base)}, digest {digest}"
 
 
 # ---- buckets

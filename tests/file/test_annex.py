@@ -23,7 +23,7 @@ from user_types import LEAVES
 import fastmosaic as fm
 from fastmosaic.format import user_schema as attached
 from fastmosaic.format._crc import crc32c
-from fastmosaic.format.annex import Annex, BlockChecksums, Checksums
+from fastmosaic.format.annex import Annex, Base, BlockChecksums, Checksums
 from fastmosaic.format.footer import Flag, Footer
 
 REFUSED = (fm.CorruptFileError, fm.UnsupportedError)
@@ -63,6 +63,36 @@ def test_an_annex_is_laid_out_as_specified():
     )
     assert len(annex.encode()) == 0x21
     assert Annex.decode(annex.encode()) == annex
+
+
+def test_the_section_about_a_base_file_is_laid_out_as_specified():
+    base = Base(0x0102030405060708, 2**40, bytes(range(16)))
+    body = bytes.fromhex("0807060504030201 0000000000010000") + bytes(range(16))
+    assert Annex(base=base).encode() == sealed(b"\x05\x20" + body)
+    assert Annex.decode(sealed(b"\x05\x20" + body)).base == base
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"annex": True},
+        {"annex": False},
+        {"compression": "none", "row_group_size": 1},
+        {"num_buckets": 1},
+    ],
+    ids=str,
+)
+def test_the_reference_finds_the_base_of_a_column_file(options, tmp_path):
+    fm.write_table(SMALL, tmp_path / "a.mosaic", **options)
+    table = fm.MosaicTable.create(tmp_path)
+    table.add_columns({"x": pc.field("id")})
+    (added,) = (tmp_path / "_columns").iterdir()
+    base = (tmp_path / "a.mosaic").read_bytes()
+    assert annex_reference.base_of(added.read_bytes()) == annex_reference.identity(base)
+    assert annex_reference.base_of(base) is None
+    stored, _ = reference.decode_file(added.read_bytes())
+    assert stored.names == ["x"]
+    assert their_reader(added.read_bytes()) is not None
 
 
 def test_the_checksum_is_castagnolis():
@@ -590,6 +620,10 @@ def test_data_that_ends_as_an_annex_does_is_no_annex():
         (b"\3\x01a\3\x01b", "a second section of kind 3"),
         (b"\4\x06" + bytes(6), "block checksums has 6 bytes"),
         (b"\4\x00", "block checksums has 0 bytes"),
+        (b"\5\x00", "base file has 0 bytes, not 32"),
+        (b"\5\x1f" + bytes(31), "base file has 31 bytes, not 32"),
+        (b"\5\x21" + bytes(33), "base file has 33 bytes, not 32"),
+        (b"\5\x20" + bytes(32) + b"\5\x20" + bytes(32), "a second section of kind 5"),
         (b"\1\x08" + bytes(8), "the checksum of the footer is"),
     ],
 )

@@ -370,6 +370,8 @@ def _section(annex: Annex, section: AnnexSection) -> dict[str, Any]:
                 text = f"rows {rows}, bytes {size}, digest {annex.base.digest.hex()}"
         case Section.DICTIONARIES:
             name, text = "dictionaries", f"{annex.dictionaries} bytes before the annex"
+        case Section.COMMON:
+            name, text = "common types", "types of columns that the schema does not list"
     return {**section._asdict(), "section": name, "text": text}
 
 
