@@ -1,6 +1,5 @@
 """Tables that change: what tests of them have in common."""
 
-import itertools
 import os
 from pathlib import Path
 from typing import Any
@@ -29,18 +28,6 @@ def named(path: Any) -> set[str]:
         version = fm.MosaicTable(path, info.version)._snapshot.version
         found |= version.paths | {f"_mosaic/{info.version:020d}.json.zst"}
     return found
-
-
-class Counter:
-    """Counts calls of a function and the rows of their batches, for any number of threads."""
-
-    def __init__(self) -> None:
-        self._numbers = itertools.count(1)
-        self.calls = 0
-
-    def __call__(self, *_: object) -> int:
-        self.calls = next(self._numbers)
-        return self.calls
 
 
 def column_file_of(path: Any, number: int = 0, column: int = 0) -> Path:

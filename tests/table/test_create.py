@@ -198,6 +198,45 @@ def test_partition_columns_must_exist(tmp_path):
     assert not (tmp_path / "t").exists()
 
 
+def test_a_table_has_a_column(tmp_path):
+    for data in (pa.schema({}), pa.table({})):
+        with pytest.raises(ValueError, match="a table must have a column"):
+            fm.MosaicTable.create(tmp_path / "t", data)
+    assert not (tmp_path / "t").exists()
+
+
+@pytest.mark.parametrize("key", [".k", "_k", "C:", "a=b", "k/x", "..", "_columns", "k\\x", " "])
+def test_any_name_of_a_partition_column(key, tmp_path):
+    values = ["a/b", "..", None, "C:\\x", "%", "\n", "__HIVE_DEFAULT_PARTITION__"]
+    data = pa.table({key: values, "x": range(7)})
+    table = fm.MosaicTable.create(tmp_path / "t", data, partitioning=key)
+    table.append(data)
+    assert fm.read_table(tmp_path / "t").sort_by("x")[key].to_pylist()[::2] == values
+    assert fm.read_table(tmp_path / "t", filters=[(key, "=", "..")])["x"].to_pylist() == [1, 1]
+
+
+def test_a_table_by_a_relative_path_and_a_uri(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    table = fm.MosaicTable.create("t/", pa.table({"a": [1]}))
+    monkeypatch.chdir("/")
+    table.append(pa.table({"a": [2]}))
+    for path in (tmp_path / "t", f"{tmp_path}/t/", f"file://{tmp_path}/t"):
+        assert fm.MosaicTable(path).read().to_pydict() == {"a": [1, 2]}
+        assert fm.read_table(path).to_pydict() == {"a": [1, 2]}
+
+
+def test_a_table_of_a_filesystem(memory):
+    table = fm.MosaicTable.create("/x/t", DATA, filesystem=memory, single_writer=True)
+    table.append(DATA)
+    table.add_columns({"b": pc.field("id") * 2})
+    table.delete([("id", "=", 1)])
+    table.compact()
+    table.vacuum(0)
+    expected = [{"id": i, "name": name, "b": 2 * i} for i, name in [(2, None), (3, "c")] * 2]
+    assert fm.read_table("/x/t", filesystem=memory).to_pylist() == expected
+    assert fm.MosaicDataset("memory://x/t").to_table().to_pylist() == expected
+
+
 def test_what_is_no_mosaic_file_is_refused(tmp_path):
     (tmp_path / "a.mosaic").write_bytes(b"not a Mosaic file, but long enough for a footer")
     with pytest.raises(fm.CorruptFileError, match=r"a\.mosaic"):

@@ -308,7 +308,9 @@ class FileSet:
             return sum(file.num_rows for file in self.files)
         query = self.query([], filters)
         if self.is_of_partitions(query):
-            return sum(file.num_rows for file in self.matching_files(query))
+            matching = self.matching_files(query)
+            self._open([file for file in matching if isinstance(file, File)])
+            return sum(file.num_rows for file in matching)
         batches = self._joined_row_groups(query, use_threads)
         total = found = 0
         last: pa.RecordBatch | None = None

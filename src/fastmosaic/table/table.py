@@ -306,9 +306,9 @@ class MosaicTable:
         ----------
         values : function, dict, or data
             A function of a record batch of `inputs` that returns a record batch, a table, a data frame
-            or a dictionary with the new columns of the same rows. Or a dictionary of names and Arrow
-            expressions, or constants. Or, with `on`, a table, reader, dataset or data frame with keys and
-            values.
+            or a dictionary with the new columns of the same rows; several threads call it at the same
+            time. Or a dictionary of names and Arrow expressions, or constants. Or, with `on`, a table,
+            reader, dataset or data frame with keys and values.
         inputs : list of str, optional
             The columns that the function gets; by default all. No others are read.
         schema : pyarrow.Schema, optional
@@ -390,6 +390,7 @@ class MosaicTable:
         """Delete the rows that match `filters`, in any form that `MosaicFile.read` accepts.
 
         Files that contain such rows are rewritten without them, with their column files folded in.
+        Rows for which the condition is null stay. All columns stay, also if no row is left.
         """
         check_names(options, self.delete)
         if filters is None:
@@ -582,6 +583,8 @@ def _created(
         schema = data
     else:
         schema, items = open_batches(data)
+    if not len(schema):
+        raise ValueError("a table must have a column")
     Splitter(plain_schema(schema), names)  # raises if these cannot be partition columns
     store.begin_creation()
     digest = store.put_schema(schema, set())
