@@ -138,6 +138,17 @@ def test_column_files_are_folded_in(act, table, path):
         assert not table.fold().committed
 
 
+def test_columns_that_were_dropped_are_folded_away(table, path):
+    table.append(pa.table({"id": [400]}))
+    table.drop_columns("a")
+    before = fm.read_table(path)
+    change = table.fold()
+    assert change.summary["files_before"] == 4  # the last one never had such a column
+    assert fm.read_table(path) == before
+    assert all("a" not in fm.read_schema(f"{path}/{name}").names for name in table.files)
+    assert not table.fold().committed
+
+
 def test_column_files_are_never_copied(table, path):
     table.add_columns({"b": pc.field("id")})
     before = data_files(path)

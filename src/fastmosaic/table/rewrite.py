@@ -96,13 +96,20 @@ class Rewriter:
             groups[number] = Rewritten((path,), self._emptied(file))
 
     def fold(self, progress: Progress = False) -> ReplaceFiles:
-        """Write a base file in place of each that has column files; return the change."""
-        files = [file for file in self.files.files if entry_of(file).columns]
+        """Write a base file in place of each that has column files or dropped columns."""
+        files = [file for file in self.files.files if entry_of(file).columns or self._hides(file)]
 
         def rewritten(file: DatasetFile) -> Rewritten:
             return Rewritten((entry_of(file).path,), self._written(self._alone([file])))
 
         return self._rewrite("fold", files, rewritten, lambda file: file.num_rows, progress)
+
+    def _hides(self, file: DatasetFile) -> bool:
+        """Return whether the base file has columns that were dropped."""
+        entry = entry_of(file)
+        columns = self.state.columns.schema_file(entry.schema).columns
+        dropped = self.state.version.dropped_since(entry.added)
+        return any(columns.find(name) is not None for name in dropped)
 
     def compact(self, target_bytes: int, mode: Mode, progress: Progress = False) -> ReplaceFiles:
         """Merge neighbouring small files of each partition; return the change."""

@@ -364,7 +364,7 @@ class MosaicTable:
         return self._commit(change, state)
 
     def drop_columns(self, columns: str | Sequence[str]) -> TableChange:
-        """Drop columns. The files are not rewritten: `compact` and `fold` free the space."""
+        """Drop columns. The files are not rewritten; `fold` does that, to free the space."""
         state = self._changing()
         names = [columns] if isinstance(columns, str) else list(dict.fromkeys(columns))
         files = self._files()
@@ -439,7 +439,7 @@ class MosaicTable:
         progress: bool | Callable[[Any], object] = False,
         **options: Unpack[WriteOptions],
     ) -> TableChange:
-        """Rewrite each base file that has column files as one file with all columns."""
+        """Rewrite each base file that has column files, or columns that were dropped, as one file."""
         check_names(options, self.fold)
         state = self._changing()
         rewriter = Rewriter(self._store, state, self._files(), options)
