@@ -84,7 +84,8 @@ def groups(monkeypatch):
             found.extend((name, one) for name in request.projection.schema.names for one in groups)
             return super().whole(request, groups)
 
-    monkeypatch.setattr(one_file, "Scanner", Recording)
+    for module in (one_file, table_files):
+        monkeypatch.setattr(module, "Scanner", Recording)
     return found
 
 
@@ -156,6 +157,18 @@ def test_small_files_are_read_once_if_there_is_room_for_them(
 def test_statistics_of_all_files_skip_row_groups(filters, columns, wanted, path, groups):
     fm.read_table(path, columns=columns, filters=filters)
     assert set(groups) == wanted
+
+
+def test_statistics_are_those_of_the_file_that_has_the_column(path, groups):
+    """Not those of a column that was replaced."""
+    table = fm.MosaicTable(path)
+    table.add_columns({"a": pc.field("a") + 1000}, replace=True, write_statistics=True)
+    groups.clear()
+    assert fm.read_table(path, columns=["id"], filters=[("a", "=", 1032)]).num_rows == NUM_FILES
+    assert set(groups) == {("id", 3), ("a", 3)}
+    groups.clear()
+    assert fm.read_table(path, columns=["id"], filters=[("a", "=", 32)]).num_rows == 0
+    assert groups == []
 
 
 def test_a_narrow_read_reads_few_bytes_of_wide_files(tmp_path, read_bytes):
