@@ -1,25 +1,32 @@
 """Processes that change and read one table at the same time, and a model of what they do.
 
-run      start writers and readers, wait for them, and return what they report
-replay   the rows of each version by the model, which knows rows, but no files
+meanwhile  what another writer does before a change is committed
+run        start writers and readers, wait for them, and return what they report
+replay     the rows of each version by the model, which knows rows, but no files
+check      compare what was reported, and what is there, with the model
 """
 
 from __future__ import annotations
 
 import json
+import os
 import random
 import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pytest
 
 import fastmosaic as fm
 from fastmosaic.storage.debris import is_debris_name
+from fastmosaic.table.store import TableStore
 
 COLUMNS = ("x", "y", "z")
 DAYS = ("mo", "tu")
@@ -38,6 +45,49 @@ def rows_of(table: pa.Table) -> Rows:
 
 def first_rows() -> pa.Table:
     return pa.table({"id": [1, 2, 3, 4], "day": ["mo", "mo", "tu", "tu"], "a": [1, 2, 3, 4]})
+
+
+# ---- two writers
+
+
+@contextmanager
+def meanwhile(moment: str, action: Callable[[], object]) -> Iterator[None]:
+    """Do `action`, that of another writer, before the next version is committed.
+
+    "early" is just before the newest version is looked for, "late" before the next one is created.
+    """
+    pending = [action]
+
+    def act() -> None:
+        if pending:
+            pending.pop()()
+
+    with pytest.MonkeyPatch.context() as patch:
+        if moment == "early":
+            settle = TableStore.settle
+            patch.setattr(TableStore, "settle", lambda *given: (act(), settle(*given)))
+        else:
+            add = TableStore.add
+            patch.setattr(TableStore, "add", lambda *given: (act(), add(*given)))
+        yield
+    assert not pending
+
+
+def names_on_disk(path: str) -> set[str]:
+    """The paths of all Mosaic files, except schemas."""
+    return {
+        os.path.relpath(os.path.join(folder, name), path)
+        for folder, _, names in os.walk(path)
+        for name in names
+        if name.endswith(".mosaic") and not name.startswith("schema-")
+    }
+
+
+def named(path: str) -> set[str]:
+    """The paths of all files that the versions of a table name."""
+    store = fm.MosaicTable(path)._store
+    versions = map(store.read, store.versions())
+    return {one.path for version in versions for file in version.files for one in file.parts}
 
 
 # ---- in the processes

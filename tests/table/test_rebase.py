@@ -5,11 +5,11 @@ before it looks for the newest version, or just before it creates the next one.
 """
 
 import os
-from contextlib import contextmanager
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from races import meanwhile, named, names_on_disk
 
 import fastmosaic as fm
 from fastmosaic.dataset.version import COLUMNS
@@ -38,45 +38,8 @@ def read(path):
     return fm.read_table(path).to_pydict()
 
 
-@contextmanager
-def meanwhile(moment, action):
-    """Do `action` in another writer before the next version is committed."""
-    pending = [action]
-
-    def act():
-        if pending:
-            pending.pop()()
-
-    with pytest.MonkeyPatch.context() as patch:
-        if moment == "early":
-            settle = TableStore.settle
-            patch.setattr(TableStore, "settle", lambda *given: (act(), settle(*given)))
-        else:
-            add = TableStore.add
-            patch.setattr(TableStore, "add", lambda *given: (act(), add(*given)))
-        yield
-    assert not pending
-
-
 def other(path):
     return fm.MosaicTable(path)
-
-
-def names_on_disk(path):
-    """The paths of all Mosaic files, except schemas."""
-    return {
-        os.path.relpath(os.path.join(folder, name), path)
-        for folder, _, names in os.walk(path)
-        for name in names
-        if name.endswith(".mosaic") and not name.startswith("schema-")
-    }
-
-
-def named(path):
-    """The paths of all files that the versions of a table name."""
-    store = fm.MosaicTable(path)._store
-    versions = map(store.read, store.versions())
-    return {one.path for version in versions for file in version.files for one in file.parts}
 
 
 def conflict(path, change, moment, action, file=None, column=None):

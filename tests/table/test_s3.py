@@ -154,6 +154,11 @@ def test_random_changes(s3, tmp_path, client, seed, writers, changes):
     assert len(notes) == writers * changes
     assert counts["rebased"] > 0
     assert not any(SECRET in str(note) for note in notes)
+    table = fm.MosaicTable(config["path"], filesystem=filesystem)
+    before = table.read()
+    table.vacuum(0)
+    assert table.read().equals(before)
+    check_exact(s3, s3fs.S3FileSystem(**options_of(s3)))
 
 
 # ---- faults
@@ -196,7 +201,8 @@ def check_exact(server, filesystem):
     store = fm.MosaicTable(PATH, filesystem=filesystem)._store
     kept = {number: store.read(number).paths for number in store.versions()}
     expected = set().union(*kept.values()) | set(map(version_name, kept))
-    assert objects(server).keys() == {f"t/{one}" for one in expected}
+    found = {key for key in objects(server) if not key.endswith("/")}  # which pyarrow leaves
+    assert found == {f"t/{one}" for one in expected}
 
 
 # The last requests are those of the commit: look for the files, list versions, create one.

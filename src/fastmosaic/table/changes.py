@@ -132,6 +132,8 @@ class Append(Change):
     def _check_types(self, read: State, now: State) -> None:
         """Raise ConflictError if a column got another type, which the new rows do not have."""
         added = now.digests - read.digests - {one.schema for one in self.files}
+        if not added:
+            return
         for file in {one.schema: one for one in self.files}.values():
             own = read.columns.schema_file(file.schema).columns
             for digest in added:
