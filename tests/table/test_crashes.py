@@ -357,3 +357,35 @@ def test_an_unknown_outcome_keeps_the_files(tmp_path, template, monkeypatch):
     assert read(path)["id"] == [1, 2, 3, 4, 5, 6, 7]
     assert table.append(rows(8)).version == 6
     assert read(path)["id"] == [1, 2, 3, 4, 5, 6, 7, 8]
+
+
+# ---- power failures
+
+
+def test_files_and_directories_are_synced_before_the_version(tmp_path, monkeypatch):
+    """Also directories that another process has made, and perhaps not synced."""
+    path = str(tmp_path / "t")
+    data = pa.table({"year": [2026, 2026], "day": ["mo", "tu"], "id": [1, 2]})
+    table = fm.MosaicTable.create(path, data, partitioning=["year", "day"])
+    os.makedirs(f"{path}/year=2027/day=we")
+    steps = []
+    fsync, link = os.fsync, os.link
+
+    def noted_fsync(handle):
+        fsync(handle)
+        steps.append(os.readlink(f"/proc/self/fd/{handle}"))
+
+    def noted_link(source, target):
+        link(source, target)
+        steps.append("version")
+
+    monkeypatch.setattr(os, "fsync", noted_fsync)
+    monkeypatch.setattr(os, "link", noted_link)
+    table.append(pa.table({"year": [2027], "day": ["we"], "id": [3]}))
+    assert steps.count("version") == 1
+    at = steps.index("version")
+    folder = f"{path}/year=2027/day=we"
+    assert {path, f"{path}/year=2027", folder} <= set(steps[:at])
+    assert any(step.startswith(f"{folder}/") for step in steps[:at])
+    assert steps[at - 1].startswith(f"{path}/_mosaic/")
+    assert steps[at + 1 :] == [f"{path}/_mosaic"]

@@ -252,6 +252,16 @@ def test_compact_gives_way_to_restore_of_a_dropped_column(path, moment):
     assert read(path) == {"id": [1, 2, 3, 4], "a": [10, 20, 30, 40]}
 
 
+def test_compact_gives_way_to_restore_of_a_drop(path, moment):
+    """The column was dropped before the version that compaction has read, which did not have that."""
+    other(path).drop_columns("a")
+    other(path).restore(2)
+    with meanwhile(moment, lambda: other(path).restore(3)):
+        done = other(path).compact()
+    assert not done.committed
+    assert read(path) == {"id": [1, 2, 3, 4]}
+
+
 # ---- conflicts
 
 

@@ -53,12 +53,19 @@ class State:
         number = self.columns.of(file).number_of(name)
         return None if number is None else file.parts[number].path
 
-    def hides(self, read: State, file: BaseFile) -> bool:
-        """Return whether columns of a file that are dropped in version `read` are dropped here, too."""
-        return all(
-            read.version.dropped_since(part.added) <= self.version.dropped_since(part.added)
-            for part in file.parts
-        )
+    def counts_as(self, read: State, file: BaseFile) -> bool:
+        """Return whether the same columns of a file count as in version `read`.
+
+        Those that were dropped later do not matter: they will not count in a file of a writer that has
+        read that version. But others may have returned to a version where a column was dropped, or
+        was not.
+        """
+        later = self.version.dropped_since(read.number)
+        for part in file.parts:
+            before = read.version.dropped_since(part.added)
+            if not before <= self.version.dropped_since(part.added) <= before | later:
+                return False
+        return True
 
     def without_unused(self, file: BaseFile) -> BaseFile:
         """Return a base file without column files that no longer provide any column."""
@@ -284,7 +291,7 @@ class ReplaceFiles(Change):
     def _is_possible(self, read: State, now: State, group: Rewritten) -> bool:
         for path in group.old:
             file = read.by_path[path]
-            if now.by_path.get(path) == file and now.hides(read, file):
+            if now.by_path.get(path) == file and now.counts_as(read, file):
                 continue
             if self.gives_way:
                 return False

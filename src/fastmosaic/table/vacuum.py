@@ -102,6 +102,7 @@ def _versions(store: TableStore, known: dict[int, Version]) -> list[Version]:
                     known[number] = store.read(number)
         if found := [known[number] for number in numbers if number in known]:
             return found
+        store.snapshot()  # which raises if there is no table any more
 
 
 def _old(versions: Sequence[Version], limit: datetime, keep_versions: int) -> list[int]:
