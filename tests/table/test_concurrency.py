@@ -3,7 +3,11 @@
 import subprocess
 import sys
 import textwrap
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 import races
 
@@ -81,3 +85,31 @@ def test_one_of_four_processes_makes_a_table(tmp_path):
         fm.MosaicTable(path).vacuum(0)
         assert len(list(path.glob("*.mosaic"))) == 1
         assert not (path / "_mosaic" / "creating").exists()
+
+
+def test_threads_that_share_a_table(tmp_path):
+    """Each thread appends rows and adds a column by the same object."""
+    path = str(tmp_path / "t")
+    table = fm.MosaicTable.create(path, pa.table({"id": [0]}))
+
+    def change(number):
+        for turn in range(1, 6):
+            table.append(pa.table({"id": [10 * number + turn]}))
+            table.compact()
+        while True:
+            with suppress(fm.ConflictError):  # the files were merged meanwhile
+                return table.add_columns({f"c{number}": pc.field("id") * number})
+
+    with ThreadPoolExecutor(4) as pool:
+        done = list(pool.map(change, range(1, 5)))
+    assert len({one.version for one in done}) == 4
+    found = fm.read_table(path).to_pydict()
+    assert sorted(found["id"]) == [0, *(10 * n + turn for n in range(1, 5) for turn in range(1, 6))]
+    for number in range(1, 5):
+        pairs = zip(found["id"], found[f"c{number}"], strict=True)
+        # Rows that were appended later have no value.
+        assert all(value in (id * number, None) for id, value in pairs)
+        assert number * (10 * number + 5) in found[f"c{number}"]
+    before = fm.read_table(path)
+    fm.MosaicTable(path).vacuum(0)
+    assert fm.read_table(path).equals(before)

@@ -276,7 +276,7 @@ class MosaicTable:
         files = _append_files(
             self._store,
             state,
-            _fitting(schema, self._files(), self._snapshot),
+            _fitting(schema, FileSet(state.snapshot), state.snapshot),
             items,
             partitioning=state.version.partitioning,
             max_rows_per_file=max_rows_per_file,
@@ -339,7 +339,7 @@ class MosaicTable:
         """
         check_names(options, self.add_columns)
         state = self._changing()
-        files = self._files()
+        files = FileSet(state.snapshot)
         if not state.version.files:
             raise ValueError(f"{self._store.name} has no rows to add columns to; append rows first")
         if on is not None:
@@ -367,7 +367,7 @@ class MosaicTable:
         """Drop columns. The files are not rewritten; `fold` does that, to free the space."""
         state = self._changing()
         names = [columns] if isinstance(columns, str) else list(dict.fromkeys(columns))
-        files = self._files()
+        files = FileSet(state.snapshot)
         for name in names:
             if name in files.partitions.names:
                 raise ValueError(f"{name!r} is a partition column, which cannot be dropped")
@@ -396,7 +396,7 @@ class MosaicTable:
         if filters is None:
             raise ValueError("filters must say which rows to delete")
         state = self._changing()
-        rewriter = Rewriter(self._store, state, self._files(), options)
+        rewriter = Rewriter(self._store, state, FileSet(state.snapshot), options)
         return self._commit(rewriter.delete(filters, progress), state)
 
     @accepts_options
@@ -429,7 +429,7 @@ class MosaicTable:
             raise ValueError(f"target_bytes must be at least 1, not {target_bytes}")
         check_mode(mode)
         state = self._changing()
-        rewriter = Rewriter(self._store, state, self._files(), options)
+        rewriter = Rewriter(self._store, state, FileSet(state.snapshot), options)
         return self._commit(rewriter.compact(target_bytes, mode, progress), state)
 
     @accepts_options
@@ -442,7 +442,7 @@ class MosaicTable:
         """Rewrite each base file that has column files, or columns that were dropped, as one file."""
         check_names(options, self.fold)
         state = self._changing()
-        rewriter = Rewriter(self._store, state, self._files(), options)
+        rewriter = Rewriter(self._store, state, FileSet(state.snapshot), options)
         return self._commit(rewriter.fold(progress), state)
 
     def restore(self, version: int) -> TableChange:
@@ -492,18 +492,20 @@ class MosaicTable:
                 f"it without version=, or return to this version with restore({self.version})"
             )
         self._store.check_writable()
-        self._snapshot = self._store.snapshot()
-        return State(self._snapshot)
+        # Another thread may change `self._snapshot` until the change is committed.
+        snapshot = self._snapshot = self._store.snapshot()
+        return State(snapshot)
 
     def _commit(self, change: Change, state: State) -> TableChange:
         try:
-            self._snapshot, done = commit(self._store, change, state)
+            snapshot, done = commit(self._store, change, state)
         except ConflictError:
             self._store.discard(one.path for one in change.new_files())
             raise
         # After another error the version may exist, now or later: then its files must not be removed.
-        left = {one.path for one in change.new_files()} - self._snapshot.version.paths
+        left = {one.path for one in change.new_files()} - snapshot.version.paths
         self._store.discard(left)  # compaction has given way to another writer
+        self._snapshot = snapshot
         return done
 
 
