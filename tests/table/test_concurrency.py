@@ -22,7 +22,7 @@ CREATOR = """
     root, number = sys.argv[1], int(sys.argv[2])
     print("ready", flush=True)
     sys.stdin.readline()
-    for turn in range(20):
+    for turn in range(10):
         data = pa.table({"writer": [number] * 3})
         try:
             fm.MosaicTable.create(f"{root}/{turn}", data)
@@ -78,7 +78,7 @@ def test_one_of_four_processes_makes_a_table(tmp_path):
         assert process.returncode == 0
         for turn in map(int, printed.split()):
             assert winners.setdefault(turn, number) == number
-    assert sorted(winners) == list(range(20))
+    assert sorted(winners) == list(range(10))
     for turn, number in winners.items():
         path = tmp_path / str(turn)
         assert fm.read_table(path)["writer"].to_pylist() == [number] * 3

@@ -299,10 +299,16 @@ def test_drop_and_then_replace(path, moment):
     assert read(path) == {"id": [1, 2, 3, 4]}
 
 
-def test_no_column_is_left(path, moment):
+@pytest.mark.parametrize("partitioning", [None, "day"])
+def test_no_column_is_left(tmp_path, moment, partitioning):
+    path = str(tmp_path / "t")
+    data = rows(1, 2, 3, 4)
+    if partitioning:
+        data = data.append_column("day", [["mo"] * 4])
+    fm.MosaicTable.create(path, data, partitioning=partitioning)
     drops = lambda: other(path).drop_columns("id")
     conflict(path, drops, moment, lambda: other(path).drop_columns("a"), None, "id")
-    assert read(path) == {"id": [1, 2, 3, 4]}
+    assert read(path)["id"] == [1, 2, 3, 4]
 
 
 def test_delete_and_add(path, moment):

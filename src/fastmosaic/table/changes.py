@@ -227,13 +227,19 @@ class DropColumns(Change):
         self.summary = {"columns": left}
         dropped = dict(now.version.dropped) | dict.fromkeys(left, now.number + 1)
         made = now.replaced(dropped=dropped)
-        if now.number != read.number and not FileSet(made.snapshot).columns.names():
+        if now.number != read.number:
+            self._check_rest(made, left[0])
+        return replace(made.version, files=tuple(map(made.without_unused, made.version.files)))
+
+    def _check_rest(self, made: State, name: str) -> None:
+        """Raise ConflictError if only partition columns are left."""
+        files = FileSet(made.snapshot)
+        if len(files.columns.names()) == len(files.partitions):
             raise ConflictError(
                 "another writer has dropped the other columns; nothing was committed",
-                file=now.snapshot.name,
-                column=left[0],
+                file=made.snapshot.name,
+                column=name,
             )
-        return replace(made.version, files=tuple(map(made.without_unused, made.version.files)))
 
     def _is_dropped(self, read: State, now: State, name: str) -> bool:
         """Return whether another writer has dropped a column meanwhile."""

@@ -76,6 +76,13 @@ def commit(store: TableStore, change: Change, read: State) -> tuple[Snapshot, Ta
         except FileExistsError:
             time.sleep(random.uniform(0, pause))
             pause = min(2 * pause, _MAX_PAUSE)
+        except OSError as error:
+            if store.filesystem is not None:
+                error.add_note(
+                    f"The store did not tell whether version {version.number} of {store.name} was "
+                    "committed. Look at history() before you make the change again."
+                )
+            raise
         else:
             done = TableChange(
                 version.number, change.operation, change.summary, now.number - read.number
