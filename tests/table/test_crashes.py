@@ -2,11 +2,13 @@
 
 import errno
 import os
+import random
 import resource
 import shutil
 import subprocess
 import sys
 import textwrap
+import time
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -182,6 +184,70 @@ def test_a_killed_writer_leaves_one_of_two_versions(tmp_path, cases, events):
     done = subprocess.run(script, check=False, capture_output=True, text=True)
     print(done.stdout)
     assert done.returncode == 0, done.stderr
+
+
+WORKER = """
+    import sys
+    import pyarrow as pa, pyarrow.compute as pc, fastmosaic as fm
+
+    path, kind, number = sys.argv[1], sys.argv[2], int(sys.argv[3])
+    table = fm.MosaicTable(path)
+    for turn in range(1, 10_000):
+        if kind == "append":
+            tag = 100_000 * number + 10 * turn
+            table.append(pa.table({"id": [tag, tag + 1, tag + 2], "a": [tag] * 3}))
+            print(tag, flush=True)
+        else:
+            table.compact()
+            try:
+                table.add_columns({"b": pc.field("id") * 2}, replace=True)
+            except fm.ConflictError:
+                pass
+            table.fold()
+            table.vacuum(3600)
+"""
+
+
+@pytest.mark.exhaustive
+def test_writers_that_are_killed_at_any_time(tmp_path):
+    """What a writer has been told about is there once; of what it has not, all or nothing."""
+    path = str(tmp_path / "t")
+    fm.MosaicTable.create(path, pa.table({"id": [0, 1, 2], "a": [0, 0, 0]}))
+    chance = random.Random(1)
+    kinds = ["append", "append", "append", "merge"]
+    running, told = {}, {0}
+
+    def start(slot, number):
+        script = [sys.executable, "-c", textwrap.dedent(WORKER), path, kinds[slot], str(number)]
+        running[slot] = subprocess.Popen(script, stdout=subprocess.PIPE, text=True)
+
+    def kill(slot):
+        process = running.pop(slot)
+        assert process.poll() is None
+        process.kill()
+        told.update(int(line) for line in process.communicate()[0].splitlines())
+
+    for slot in range(len(kinds)):
+        start(slot, slot + 1)
+    time.sleep(2)
+    kills = 60
+    for number in range(kills):
+        time.sleep(chance.uniform(0, 1))
+        slot = chance.randrange(len(kinds))
+        kill(slot)
+        start(slot, 10 + number)
+    for slot in range(len(kinds)):
+        kill(slot)
+    table = fm.read_table(path)
+    ids = table["id"].to_pylist()
+    tags = set(table["a"].to_pylist())
+    print(f"{len(tags)} appends, {len(tags - told)} of them without an answer, {kills + 4} kills")
+    assert sorted(ids) == sorted(tag + at for tag in tags for at in range(3))
+    assert told <= tags
+    assert len(tags - told) <= kills + 4
+    fm.MosaicTable(path).vacuum(0)
+    assert fm.read_table(path).equals(table)
+    assert not any(map(is_debris_name, files_below(path)))
 
 
 # ---- a disk that is full or fails
