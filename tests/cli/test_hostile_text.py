@@ -111,6 +111,7 @@ RUNS = {
     "verify": [(), ("--json",), ("--verbose",)],
     "convert": [("--to", "csv"), ("--to", "json")],
     "concat": [("--overwrite",), ("--overwrite", "--json"), ("--mode", "copy")],
+    "compact": [(), ("--json",)],
     "clean": [(), ("--json",), ("--dry-run",)],
 }
 
@@ -134,7 +135,7 @@ def words_of(name, options, one, other, folder):
     yield [name, f"missing{TEXT}", *more, *options]
     if name == "concat":
         yield [name, one, other, merged, *options]
-    elif name not in ("diff", "convert"):
+    elif name not in ("diff", "convert", "compact"):
         yield [name, one, other, *options]
 
 
