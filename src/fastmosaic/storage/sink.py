@@ -91,7 +91,7 @@ class Sink:
         try:
             yield
         except OSError as error:
-            if self._is_own and error.errno is not None and error.filename is None:
+            if self._is_own and error.strerror is not None and error.filename is None:
                 error.filename = self.name
             raise
 
