@@ -158,12 +158,20 @@ class Machine:
         self.table.restore(number)
         self.model = self.versions[number].copy()
 
+    def vacuum(self) -> None:
+        self.table.vacuum(0, keep_versions=self.random.randrange(1, 6))
+        kept = {info.version for info in self.table.history()}
+        self.versions = {
+            number: self.versions[number] for number in self.versions if number in kept
+        }
+
     def step(self) -> None:
         operations = [
             *[self.append, self.add] * 3,
             *[self.join, self.drop, self.delete, self.compact] * 2,
             self.fold,
             self.restore,
+            self.vacuum,
         ]
         self.random.choice(operations)()
         self.remember()
