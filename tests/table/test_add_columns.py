@@ -173,6 +173,26 @@ def test_columns_of_any_type_are_added(name, path):
     assert fm.read_table(path)["x"].to_pylist() == [*values.to_pylist(), values[0].as_py()]
 
 
+def test_new_columns_may_be_null(path):
+    """Because rows that are appended may lack them."""
+    schema = pa.schema([pa.field("id", pa.int64(), nullable=False)])
+    table = fm.MosaicTable.create(path, pa.table({"id": [1, 2]}, schema=schema))
+    table.add_columns({"a": pc.field("id")})
+    table.add_columns(lambda batch: batch.rename_columns(["b"]), inputs=["id"])
+    strict = pa.schema([*schema, pa.field("c", pa.int64(), nullable=False)])
+    table.add_columns(pa.table({"id": [2], "c": [5]}, schema=strict), on="id")
+    assert [table.schema.field(name).nullable for name in ("id", "a", "b", "c")] == [
+        False,
+        *[True] * 3,
+    ]
+    table.append(pa.table({"id": [3]}))
+    assert table.read().to_pylist() == [
+        {"id": 1, "a": 1, "b": 1, "c": None},
+        {"id": 2, "a": 2, "b": 2, "c": 5},
+        {"id": 3, "a": None, "b": None, "c": None},
+    ]
+
+
 # ---- replacing
 
 

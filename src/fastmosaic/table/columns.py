@@ -116,6 +116,11 @@ def _conformed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
+def _nullable(schema: pa.Schema) -> pa.Schema:
+    """Return columns that may be null: rows that are appended may lack them."""
+    return pa.schema([field.with_nullable(True) for field in schema], schema.metadata)
+
+
 class ExpressionColumns(NewColumns):
     """Columns that Arrow computes."""
 
@@ -131,7 +136,7 @@ class ExpressionColumns(NewColumns):
         }
         self.inputs = list(needed)
         empty = files.query(self.inputs).result.empty_table()
-        self.schema = self.compute(one_batch(empty)).schema
+        self.schema = _nullable(self.compute(one_batch(empty)).schema)
 
     def compute(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         try:
@@ -168,7 +173,7 @@ class JoinedValues(NewColumns):
         self._keys = _Keys([_fitted(table, types.field(name)) for name in keys])
         self._check_unique(table)
         values = table.drop_columns(list(keys))
-        self.schema = values.schema
+        self.schema = _nullable(values.schema)
         self._values = pa.Table.from_arrays(
             [_takeable(column) for column in values.columns], names=values.schema.names
         )
@@ -371,7 +376,7 @@ class _ColumnWriter:
             raise ValueError("there are no rows to compute columns from; pass schema=")
         if self._new.schema is None:
             self._check(schema.names)
-            self._new.schema = schema
+            self._new.schema = _nullable(schema)
         options: WriteOptions = {**self._options, "row_group_bytes": _NO_LIMIT}
         options |= {"row_group_size": None, "annex": True}
         writer = MosaicWriter(self._open_file(path), self._new.schema, **options)
