@@ -46,6 +46,22 @@ def test_a_conflict_with_a_widened_type_names_a_file_that_has_the_column():
         union.field("c")
 
 
+def test_columns_that_no_file_has_follow_those_of_files():
+    strict = pa.field("a", pa.int8(), nullable=False)
+    absent = FileSchema(SchemaBlock.from_arrow(pa.schema({"b": pa.string(), "c": pa.date32()}), 1))
+    file = FileSchema(SchemaBlock.from_arrow(pa.schema([strict]), 1))
+    union = Union({file: "file"}, pa.schema({"key": pa.string()}), absent)
+    assert union.names() == union.paths() == ["a", "b", "c", "key"]
+    assert union.field("a") == strict  # not null, because the file has it
+    assert union.field("c") == pa.field("c", pa.date32())
+    assert union.to_arrow().names == union.names()
+    assert union.has("b")
+    assert not union.has("d")
+    assert union.occurring("b + key") == ["b", "key"]
+    with pytest.raises(ColumnNotFoundError, match="'bb'"):
+        union.field("bb")
+
+
 schemas = st.lists(
     st.dictionaries(st.sampled_from("abcdefgh"), st.sampled_from(INTEGERS), max_size=5),
     min_size=1,
