@@ -250,6 +250,22 @@ def test_writers_that_are_killed_at_any_time(tmp_path):
     assert not any(map(is_debris_name, files_below(path)))
 
 
+def test_vacuum_leaves_what_is_not_its_own(tmp_path):
+    """Files that no version could name, and directories that are not empty."""
+    path = tmp_path / "t"
+    data = pa.table({"day": ["mo", "tu", "we"], "id": [1, 2, 3]})
+    table = fm.MosaicTable.create(path, data, partitioning="day")
+    kept = {"README", "day=mo/notes.txt", "_archive/old.mosaic", ".hidden.mosaic", "_mosaic/other"}
+    for name in kept:
+        (path / name).parent.mkdir(exist_ok=True)
+        (path / name).write_bytes(b"mine")
+    table.delete([("id", "<", 3)])
+    table.vacuum(0)
+    assert {name for name in kept if (path / name).read_bytes() == b"mine"} == kept
+    assert sorted(one.name for one in path.glob("day=*")) == ["day=mo", "day=we"]
+    assert read(path) == {"id": [3], "day": ["we"]}
+
+
 # ---- a disk that is full or fails
 
 

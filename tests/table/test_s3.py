@@ -279,6 +279,16 @@ def test_a_request_that_fails_once(s3, template, monkeypatch, fault, step):
         assert read(impatient(s3)) == after
 
 
+def test_vacuum_removes_temporary_objects(s3, template):
+    """Also an object of a trial whose writer was killed; pyarrow tells times otherwise than s3fs."""
+    for table in (fm.MosaicTable(PATH, filesystem=impatient(s3)), fm.MosaicTable(uri_of(s3))):
+        left = {"t/_mosaic/.try.0123456789abcdef.fastmosaic-tmp": b"1", "t/part-0.mosaic": b"2"}
+        put_all(s3, template | left)
+        assert set(table.vacuum(3600, dry_run=True).files) == set()
+        assert {f"t/{path}" for path in table.vacuum(0).files} == set(left)
+        check_exact(s3, impatient(s3))
+
+
 # ---- without conditions
 
 

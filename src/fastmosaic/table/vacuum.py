@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
@@ -159,14 +160,14 @@ def _remove(store: TableStore, paths: Sequence[str]) -> None:
 def _debris(store: TableStore, older_than: timedelta) -> list[Debris]:
     """Return what writers that were killed have left, except for the files that they have completed."""
     age = older_than.total_seconds()
-    found = find_debris(store.filesystem, store.path)
+    found = insist(store.name, lambda: find_debris(store.filesystem, store.path))
     return [one for one in found if one.is_dead(age, max(age, MAX_JOB_AGE))]
 
 
 def _remove_debris(store: TableStore, debris: Iterable[Debris]) -> None:
     for one in debris:
         with suppress(FileNotFoundError):  # the next writer has removed it
-            one.remove(store.filesystem)
+            insist(store.name, partial(one.remove, store.filesystem))
 
 
 def _relative(store: TableStore, path: str) -> str:
