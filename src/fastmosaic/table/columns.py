@@ -259,6 +259,19 @@ def _fitted(table: pa.Table, field: pa.Field) -> pa.ChunkedArray:
         ) from error
 
 
+def check_new(names: Sequence[str], files: FileSet, replace: bool) -> None:
+    """Raise ValueError if columns cannot be added."""
+    if not names:
+        raise ValueError("there are no columns to add")
+    for name in names:
+        if name in files.partitions.names:
+            raise ValueError(f"{name!r} is a partition column, which cannot be replaced")
+        if not replace and files.columns.find(name) is not None:
+            raise ValueError(
+                f"the table has a column {name!r} already; pass replace=True (--replace) to replace it"
+            )
+
+
 def write_column_files(
     store: TableStore,
     state: State,

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
+from contextlib import closing
+from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, Final, TypeVar
 
@@ -46,7 +46,7 @@ class Rewriter:
     state: State
     files: FileSet
     options: WriteOptions
-    opened: list[str] = field(default_factory=list)  # paths of new files
+    open_file: Callable[[str], Sink]  # of `TableStore.new_files`
 
     def delete(self, filters: Any, progress: Progress = False) -> ReplaceFiles:
         """Write files without the rows that match; return the change."""
@@ -75,7 +75,7 @@ class Rewriter:
             return Rewritten((path,), self._written(alone, kept)), count
 
         groups: list[Rewritten] = []
-        with self._removing(), reporting("delete", len(candidates), progress) as done:
+        with reporting("delete", len(candidates), progress) as done:
             with closing(self._each(rewritten, candidates)) as every:
                 for file, (group, count) in zip(candidates, every, strict=True):
                     if group is not None:
@@ -142,7 +142,6 @@ class Rewriter:
     ) -> ReplaceFiles:
         groups: list[Rewritten] = []
         with (
-            self._removing(),
             reporting(operation, len(items), progress) as done,
             closing(self._each(rewritten, items)) as every,
         ):
@@ -177,7 +176,7 @@ class Rewriter:
         """Merge files by copying row groups; return the new file, and how many were copied."""
         path = self._new_path(group[0])
         sources: list[File] = [file.parts[0] for file in group]
-        report = concatenate(sources, self._open(path), mode=mode, **self.options)
+        report = concatenate(sources, self.open_file(path), mode=mode, **self.options)
         added = min(entry_of(file).added for file in group)
         return self._described(path, added), report.num_copied
 
@@ -194,7 +193,7 @@ class Rewriter:
         options: WriteOptions = {**kept_options(sources, plain_schema(schema)), **self.options}
         path = self._new_path(files.files[0])
         query = files.query(schema.names, kept)
-        with MosaicWriter(self._open(path), schema, **options) as writer:
+        with MosaicWriter(self.open_file(path), schema, **options) as writer:
             for batch in files.iter_batches(query, _BATCH_ROWS):
                 writer.write_batch(batch)
         return self._described(path, self.state.number)
@@ -203,7 +202,7 @@ class Rewriter:
         """Write a file without rows that has all columns of the table."""
         path = self._new_path(file)
         schema = self._schema_of(self.files, set(self.files.column_names()))
-        MosaicWriter(self._open(path), schema, **self.options).close()
+        MosaicWriter(self.open_file(path), schema, **self.options).close()
         return self._described(path, self.state.number)
 
     def _schema_of(self, files: FileSet, names: set[str]) -> pa.Schema:
@@ -231,19 +230,6 @@ class Rewriter:
         self, work: Callable[[Any], Result], items: Sequence[Any]
     ) -> Generator[Result, None, None]:
         return map_in_order(work, items, len(items) > 1, purpose="columns")
-
-    def _open(self, path: str) -> Sink:
-        self.opened.append(path)
-        return self.store.open_file(path)
-
-    @contextmanager
-    def _removing(self) -> Iterator[None]:
-        """Remove the files that were written if the block raises."""
-        try:
-            yield
-        except BaseException:
-            self.store.discard(self.opened)
-            raise
 
 
 def entry_of(file: DatasetFile) -> BaseFile:

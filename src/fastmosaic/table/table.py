@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Unpack
@@ -12,23 +12,26 @@ import pyarrow as pa
 
 from ..dataset.arrow import MosaicDataset
 from ..dataset.compact import DEFAULT_COMPACT_BYTES
-from ..dataset.discovery import discover
 from ..dataset.fileset import FileSet
-from ..dataset.hive_split import Splitter
 from ..dataset.snapshot import Snapshot
-from ..dataset.table_files import DatasetFile
-from ..dataset.version import BaseFile, Version, checked_path
-from ..dataset.write import DEFAULT_MAX_BYTES_PER_FILE, DatasetWriter
-from ..errors import ColumnNotFoundError, ConflictError, CorruptFileError, SchemaMismatchError
+from ..dataset.write import DEFAULT_MAX_BYTES_PER_FILE
+from ..errors import ColumnNotFoundError, ConflictError
 from ..file.batches import open_batches
 from ..file.concat import Mode, check_mode
 from ..file.options import WriteOptions, accepts_options, check_names
 from ..memory import MemoryLimit
-from ..schemas.fit import Fits, plain_schema
 from .changes import Append, Change, DropColumns, Restore, State
-from .columns import ExpressionColumns, FunctionColumns, JoinedValues, write_column_files
-from .commit import TableChange, commit, first_version
+from .columns import (
+    ExpressionColumns,
+    FunctionColumns,
+    JoinedValues,
+    check_new,
+    write_column_files,
+)
+from .commit import TableChange, commit
+from .create import adopt, create_new, existing_files
 from .rewrite import Rewriter
+from .rows import fitting_of, write_rows
 from .store import TableStore
 from .vacuum import DEFAULT_AGE, VacuumReport, vacuum
 from .verify import TableReport, checks_of
@@ -139,11 +142,11 @@ class MosaicTable:
         if store.versions():
             raise FileExistsError(f"{store.name} is a table already; open it with MosaicTable")
         made = cls.__new__(cls)
-        existing = _existing(store)
+        existing = existing_files(store)
         if data is None or existing:
-            made._begin(store, _adopted(store, existing, data, partitioning))
+            made._begin(store, adopt(store, existing, data, partitioning))
         else:
-            made._begin(store, _created(store, data, partitioning, options))
+            made._begin(store, create_new(store, data, partitioning, options))
         return made
 
     def __repr__(self) -> str:
@@ -273,10 +276,10 @@ class MosaicTable:
         check_names(options, self.append)
         state = self._changing()
         schema, items = open_batches(data)
-        files = _append_files(
+        files = write_rows(
             self._store,
             state,
-            _fitting(schema, FileSet(state.snapshot), state.snapshot),
+            fitting_of(schema, FileSet(state.snapshot), state.snapshot),
             items,
             partitioning=state.version.partitioning,
             max_rows_per_file=max_rows_per_file,
@@ -356,7 +359,7 @@ class MosaicTable:
             )
 
         def check(names: Sequence[str]) -> None:
-            _check_new(names, files, replace)
+            check_new(names, files, replace)
 
         change = write_column_files(
             self._store, state, files, new, check, progress=progress, **options
@@ -395,9 +398,7 @@ class MosaicTable:
         check_names(options, self.delete)
         if filters is None:
             raise ValueError("filters must say which rows to delete")
-        state = self._changing()
-        rewriter = Rewriter(self._store, state, FileSet(state.snapshot), options)
-        return self._commit(rewriter.delete(filters, progress), state)
+        return self._rewrite(lambda rewriter: rewriter.delete(filters, progress), options)
 
     @accepts_options
     def compact(
@@ -428,9 +429,9 @@ class MosaicTable:
         if target_bytes < 1:
             raise ValueError(f"target_bytes must be at least 1, not {target_bytes}")
         check_mode(mode)
-        state = self._changing()
-        rewriter = Rewriter(self._store, state, FileSet(state.snapshot), options)
-        return self._commit(rewriter.compact(target_bytes, mode, progress), state)
+        return self._rewrite(
+            lambda rewriter: rewriter.compact(target_bytes, mode, progress), options
+        )
 
     @accepts_options
     def fold(
@@ -441,9 +442,15 @@ class MosaicTable:
     ) -> TableChange:
         """Rewrite each base file that has column files, or columns that were dropped, as one file."""
         check_names(options, self.fold)
+        return self._rewrite(lambda rewriter: rewriter.fold(progress), options)
+
+    def _rewrite(self, rewrite: Callable[[Rewriter], Change], options: WriteOptions) -> TableChange:
+        """Commit what `rewrite` has written; if it fails, no file is left."""
         state = self._changing()
-        rewriter = Rewriter(self._store, state, FileSet(state.snapshot), options)
-        return self._commit(rewriter.fold(progress), state)
+        files = FileSet(state.snapshot)
+        with self._store.new_files() as open_file:
+            change = rewrite(Rewriter(self._store, state, files, options, open_file))
+        return self._commit(change, state)
 
     def restore(self, version: int) -> TableChange:
         """Return to the state of an earlier version, as a new version."""
@@ -507,220 +514,3 @@ class MosaicTable:
         self._store.discard(left)  # compaction has given way to another writer
         self._snapshot = snapshot
         return done
-
-
-# ---- new tables
-
-
-def _existing(store: TableStore) -> list[Any]:
-    """Return the files that a directory contains, except those of a table that never was complete."""
-    try:
-        found = discover(store.path, store.filesystem)
-    except FileNotFoundError:
-        return []
-    return [] if store.is_creating() else found  # files of a new table come after its mark
-
-
-def _adopted(
-    store: TableStore, existing: Sequence[Any], data: Any, partitioning: str | Sequence[str] | None
-) -> Snapshot:
-    """Make the files of a directory version 1."""
-    if not existing:
-        raise ValueError(
-            f"{store.name} contains no files; pass a schema or data to make a new table"
-        )
-    if data is not None:
-        raise FileExistsError(
-            f"{store.name} contains files; make it a table without data, then append the data"
-        )
-    files = FileSet(existing)
-    keys = tuple(files.partitions.names)
-    given = (partitioning,) if isinstance(partitioning, str) else tuple(partitioning or keys)
-    if given != keys:
-        raise ValueError(f"the directories of {store.name} have the keys {list(keys)}")
-    paths = [_path_in(store, file) for file in files.files]
-    entries = []
-    digests: dict[Any, str] = {}
-    for path, file in zip(paths, files.files, strict=True):
-        metadata = file.metadata
-        key = metadata.schema_block, metadata.user_schema
-        if key not in digests:
-            options: WriteOptions = {
-                "num_buckets": metadata.num_buckets,
-                "compression": metadata.compression,
-                "array_layout": metadata.schema_block.array_layout,
-            }
-            digests[key] = store.put_schema(metadata.schema, set(), options)
-        entries.append(BaseFile(path, file.parts[0].size, metadata.num_rows, digests[key], 0))
-    declared = store.put_schema(files.schema, set()) if keys else None
-    version = first_version(
-        summary={"files": len(entries), "rows": sum(one.rows for one in entries)},
-        files=tuple(entries),
-        schema=declared,
-        partitioning=keys,
-    )
-    return _first(store, version)
-
-
-def _path_in(store: TableStore, file: DatasetFile) -> str:
-    """Return the path of a file inside the table; raise ValueError if a version cannot contain it."""
-    try:
-        return checked_path(file.found.path.removeprefix(store.path).lstrip("/"))
-    except CorruptFileError as error:
-        raise ValueError(
-            f"{file.name}: this name cannot be that of a file of a table; rename the file"
-        ) from error
-
-
-def _created(
-    store: TableStore,
-    data: Any,
-    partitioning: str | Sequence[str] | None,
-    options: WriteOptions,
-) -> Snapshot:
-    """Make a new table, with rows if there are any."""
-    names = (partitioning,) if isinstance(partitioning, str) else tuple(partitioning or ())
-    items: Iterator[Any] = iter(())
-    if isinstance(data, pa.Schema):
-        schema = data
-    else:
-        schema, items = open_batches(data)
-    if not len(schema):
-        raise ValueError("a table must have a column")
-    Splitter(plain_schema(schema), names)  # raises if these cannot be partition columns
-    store.begin_creation()
-    digest = store.put_schema(schema, set())
-    empty = first_version(summary={}, files=(), schema=digest, partitioning=names)
-    state = State(store.at(empty))
-    files = _append_files(
-        store,
-        state,
-        _Fitting(schema, None),
-        items,
-        partitioning=names,
-        options=options,
-        added=0,
-    )
-    version = first_version(
-        summary={"files": len(files), "rows": sum(one.rows for one in files)},
-        files=tuple(files),
-        schema=digest,
-        partitioning=names,
-    )
-    snapshot = _first(store, version, files)
-    store.end_creation()
-    return snapshot
-
-
-def _first(store: TableStore, version: Version, written: Sequence[BaseFile] = ()) -> Snapshot:
-    store.settle(written, set())
-    try:
-        store.add(version)
-    except FileExistsError:
-        store.discard(one.path for one in written)
-        raise FileExistsError(
-            f"{store.name} is a table already: another process has made it at the same time"
-        ) from None
-    return store.at(version)
-
-
-# ---- rows
-
-
-@dataclass(frozen=True, slots=True)
-class _Fitting:
-    """The columns that rows are stored with, and how to convert batches to them."""
-
-    schema: pa.Schema
-    fits: Fits | None
-
-
-def _fitting(schema: pa.Schema, files: FileSet, snapshot: Snapshot) -> _Fitting:
-    """Check the columns of data against those of the table."""
-    known = files.schema
-    extra = [name for name in schema.names if known.get_field_index(name) < 0]
-    if extra:
-        raise SchemaMismatchError(
-            "the table does not contain this column; add it with add_columns first, or leave it out",
-            file=snapshot.name,
-            column=extra[0],
-        )
-    present = set(schema.names)
-    for name in files.partitions.names:
-        if name not in present:
-            raise SchemaMismatchError(
-                "the data lacks the partition column", file=snapshot.name, column=name
-            )
-    for field in known:
-        if not field.nullable and field.name not in present:
-            raise SchemaMismatchError(
-                "the data lacks the column, which must not be null",
-                file=snapshot.name,
-                column=field.name,
-            )
-    fields = [field for field in known if field.name in present]
-    target = pa.schema(fields, known.metadata)
-    for field in fields:
-        index = schema.get_field_index(field.name)
-        if index < 0:
-            raise SchemaMismatchError(
-                "the data contains the column more than once", column=field.name
-            )
-    if schema.equals(target):
-        return _Fitting(target, None)
-    return _Fitting(target, Fits(plain_schema(target), advice=""))
-
-
-def _append_files(
-    store: TableStore,
-    state: State,
-    fitting: _Fitting,
-    items: Iterator[Any],
-    *,
-    partitioning: Sequence[str],
-    options: WriteOptions,
-    max_rows_per_file: int | None = None,
-    max_bytes_per_file: int | None = DEFAULT_MAX_BYTES_PER_FILE,
-    added: int | None = None,
-) -> list[BaseFile]:
-    """Write rows as new files; return them. If this fails, no file is left."""
-    with (
-        store.new_files() as open_file,
-        DatasetWriter(
-            open_file,
-            fitting.schema,
-            partitioning=list(partitioning) or None,
-            max_rows_per_file=max_rows_per_file,
-            max_bytes_per_file=max_bytes_per_file,
-            **options,
-        ) as writer,
-    ):
-        is_empty = True
-        for item in items:
-            for batch in item.to_batches() if isinstance(item, pa.Table) else [item]:
-                is_empty &= not batch.num_rows
-                for part in [batch] if fitting.fits is None else fitting.fits(batch):
-                    writer.write_batch(part)
-        files = () if is_empty else writer.finish()
-    if not files:
-        return []
-    keys = set(partitioning)
-    own = pa.schema(
-        [field for field in fitting.schema if field.name not in keys], fitting.schema.metadata
-    )
-    digest = store.put_schema(own, state.digests, options)
-    number = state.number if added is None else added
-    return [BaseFile(one.path, one.num_bytes, one.num_rows, digest, number) for one in files]
-
-
-def _check_new(names: Sequence[str], files: FileSet, replace: bool) -> None:
-    """Raise ValueError if columns cannot be added."""
-    if not names:
-        raise ValueError("there are no columns to add")
-    for name in names:
-        if name in files.partitions.names:
-            raise ValueError(f"{name!r} is a partition column, which cannot be replaced")
-        if not replace and files.columns.find(name) is not None:
-            raise ValueError(
-                f"the table has a column {name!r} already; pass replace=True (--replace) to replace it"
-            )

@@ -1,0 +1,109 @@
+"""Rows for a table: check them against its columns, and write them as new base files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from ..dataset.fileset import FileSet
+from ..dataset.snapshot import Snapshot
+from ..dataset.version import BaseFile
+from ..dataset.write import DEFAULT_MAX_BYTES_PER_FILE, DatasetWriter
+from ..errors import SchemaMismatchError
+from ..file.options import WriteOptions
+from ..schemas.fit import Fits, plain_schema
+from .changes import State
+from .store import TableStore
+
+
+@dataclass(frozen=True, slots=True)
+class Fitting:
+    """The columns that rows are stored with, and how to convert batches to them."""
+
+    schema: pa.Schema
+    fits: Fits | None
+
+
+def fitting_of(schema: pa.Schema, files: FileSet, snapshot: Snapshot) -> Fitting:
+    """Check the columns of data against those of the table."""
+    known = files.schema
+    extra = [name for name in schema.names if known.get_field_index(name) < 0]
+    if extra:
+        raise SchemaMismatchError(
+            "the table does not contain this column; add it with add_columns first, or leave it out",
+            file=snapshot.name,
+            column=extra[0],
+        )
+    present = set(schema.names)
+    for name in files.partitions.names:
+        if name not in present:
+            raise SchemaMismatchError(
+                "the data lacks the partition column", file=snapshot.name, column=name
+            )
+    for field in known:
+        if not field.nullable and field.name not in present:
+            raise SchemaMismatchError(
+                "the data lacks the column, which must not be null",
+                file=snapshot.name,
+                column=field.name,
+            )
+    fields = [field for field in known if field.name in present]
+    target = pa.schema(fields, known.metadata)
+    for field in fields:
+        index = schema.get_field_index(field.name)
+        if index < 0:
+            raise SchemaMismatchError(
+                "the data contains the column more than once", column=field.name
+            )
+    if schema.equals(target):
+        return Fitting(target, None)
+    return Fitting(target, Fits(plain_schema(target), advice=""))
+
+
+def write_rows(
+    store: TableStore,
+    state: State,
+    fitting: Fitting,
+    items: Iterator[Any],
+    *,
+    partitioning: Sequence[str],
+    options: WriteOptions,
+    max_rows_per_file: int | None = None,
+    max_bytes_per_file: int | None = DEFAULT_MAX_BYTES_PER_FILE,
+    added: int | None = None,
+) -> list[BaseFile]:
+    """Write rows as new base files; return them. If this fails, no file is left.
+
+    `items` are tables and record batches. The files were added by a writer of the version `state`, or of the
+    version `added`.
+    """
+    with (
+        store.new_files() as open_file,
+        DatasetWriter(
+            open_file,
+            fitting.schema,
+            partitioning=list(partitioning) or None,
+            max_rows_per_file=max_rows_per_file,
+            max_bytes_per_file=max_bytes_per_file,
+            **options,
+        ) as writer,
+    ):
+        is_empty = True
+        for item in items:
+            for batch in item.to_batches() if isinstance(item, pa.Table) else [item]:
+                is_empty &= not batch.num_rows
+                for part in [batch] if fitting.fits is None else fitting.fits(batch):
+                    writer.write_batch(part)
+        files = () if is_empty else writer.finish()
+    if not files:
+        return []
+    keys = set(partitioning)
+    own = pa.schema(
+        [field for field in fitting.schema if field.name not in keys], fitting.schema.metadata
+    )
+    digest = store.put_schema(own, state.digests, options)
+    number = state.number if added is None else added
+    return [BaseFile(one.path, one.num_bytes, one.num_rows, digest, number) for one in files]
