@@ -11,12 +11,13 @@ fileset      Many files as one table: open them, read, count and take rows
 found        Found: a file that was found and is not open
 hive         Hive partitions: directories named `key=value` and the columns they stand for
 hive_split   Split batches by the values of partition columns
+joined_files  Files with the same rows, such as a base file and its column files, read as one
 leaves       Leaves of columns: a struct counts as its fields
 open_files   Rows to files: a few open files for partitions, and bounded memory
 plan         Which files and row groups a query reads, and in what portions
 profile      Profiles of columns: their content and how they are stored
 snapshot     Snapshot: a table at one of its versions
-table_files  Files of a table: a base file and its column files, which are read as one
+table_files  Files of a table: which file has which column, known without opening it
 tasks        Divide a query among processes: what each reads, and what it needs to know for that
 version      A version of a table: which files it has, and which file provides which column
 write        write_dataset: a directory of files that appear together; DatasetWriter: the files alone

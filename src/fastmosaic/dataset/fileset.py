@@ -33,10 +33,10 @@ from .discovery import discover
 from .files import File, ReadOptions, read_all_metadata, readable
 from .found import Found
 from .hive import resolve
+from .joined_files import ReadableFile
 from .plan import FilePlan, Window, matching_files, plan, windows
 from .table_files import (
     DatasetFile,
-    ReadableFile,
     TableColumns,
     TableFile,
     UserColumns,

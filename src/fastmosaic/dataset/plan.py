@@ -13,7 +13,8 @@ from ..query.query import Query
 from ..query.rows import Rows
 from ..schemas.fit import Fits
 from .files import File
-from .table_files import DatasetFile, ReadableFile
+from .joined_files import ReadableFile
+from .table_files import DatasetFile
 
 __all__ = ["FilePlan", "Window", "matching_files", "plan", "windows"]
 

@@ -22,8 +22,8 @@ from ..schemas.fit import Fits
 from .files import File, ReadOptions
 from .fileset import FileSet
 from .found import Found
+from .joined_files import JoinedFile, ReadableFile
 from .plan import FilePlan, windows
-from .table_files import JoinedFile, ReadableFile
 
 # Opening another file costs about as much as reading this many bytes.
 OPEN_COST_BYTES: Final = 1 << 20

@@ -9,7 +9,7 @@ import pyarrow as pa
 from pyarrow import types
 
 from ...dataset.fileset import FileSet
-from ...dataset.table_files import ReadableFile
+from ...dataset.joined_files import ReadableFile
 from ...format.paths import Path, at_path
 from ...query.query import Query
 from ...schemas.widen import widened
