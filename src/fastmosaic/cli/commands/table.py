@@ -212,7 +212,7 @@ def _add_drop(commands: Commands) -> None:
         commands,
         "drop",
         "drop columns",
-        "Drop columns. Files are not rewritten: `table compact` and `table fold` free the space.",
+        "Drop columns. Files are not rewritten: `table fold` does that, to free the space.",
         ["features ratio 'temp_*'"],
     )
     columns: Any = parser.add_argument(
