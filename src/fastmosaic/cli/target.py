@@ -10,13 +10,15 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from types import FrameType
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 import pyarrow as pa
 
 from ..convert import read as formats
 from ..convert.find import STANDARD
 from ..convert.inputs import Input, matching
+from ..dataset.compact import DEFAULT_COMPACT_BYTES
+from ..file.concat import Mode
 from ..file.options import OPTIONS, Option, OptionKind
 from ..query.selection import split_names
 from ..schemas.union import Fixed
@@ -24,7 +26,7 @@ from ..storage.debris import is_debris_name
 from ..storage.location import as_arrow, locate
 from ..storage.secrets import redacted
 from ..storage.staging import check_no_table
-from .arguments import positive, size
+from .arguments import Options, positive, size
 
 # Formats other than Mosaic that have an option, too.
 _OTHER_FORMATS: Final = {
@@ -64,6 +66,28 @@ def add_writer_options(parser: argparse.ArgumentParser) -> None:
     for option in offered:
         if option.is_compatibility:
             add_option(compatible, option)
+
+
+def add_mode(parser: Options) -> None:
+    """Add `--mode`: how commands merge files."""
+    parser.add_argument(
+        "--mode",
+        choices=get_args(Mode),
+        default="auto",
+        help="copy: copy all row groups, and refuse files that differ; rewrite: copy none "
+        "(default: auto)",
+    )
+
+
+def add_target_size(parser: Options) -> None:
+    """Add `--target-size`, the size of files that commands merge small ones into."""
+    parser.add_argument(
+        "--target-size",
+        type=size,
+        default=DEFAULT_COMPACT_BYTES,
+        metavar="SIZE",
+        help="approximate size of the new files, for example 64m (default: 256m)",
+    )
 
 
 def add_option(group: argparse._ArgumentGroup, option: Option) -> None:

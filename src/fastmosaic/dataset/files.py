@@ -45,8 +45,26 @@ _IDENTITIES: Final[dict[Any, Base]] = {}
 MAX_IDENTITIES: Final = 1 << 16
 
 
-class File:
-    """A file of a dataset.
+class FoundFile:
+    """A file of a dataset: where it is, and the values of its partition columns."""
+
+    __slots__ = ("found", "values")
+
+    def __init__(self, found: Found, values: tuple[pa.Scalar, ...]) -> None:
+        self.found = found
+        self.values = values
+
+    @property
+    def name(self) -> str:
+        return self.found.name
+
+    @property
+    def is_local(self) -> bool:
+        return self.found.filesystem is None
+
+
+class File(FoundFile):
+    """A file of a dataset, as it is on disk.
 
     Nothing is read before `metadata` is used. Local files are closed after each use.
     """
@@ -59,8 +77,6 @@ class File:
         "_schemas",
         "_size",
         "_source",
-        "found",
-        "values",
     )
 
     def __init__(
@@ -72,8 +88,7 @@ class File:
         state: Any = (None, 0),
         columns: FileSchema | None = None,
     ) -> None:
-        self.found = found
-        self.values = values  # of its partition columns
+        super().__init__(found, values)
         self._schemas = schemas
         self._reading = reading
         self._metadata: FileMetaData | None
@@ -85,14 +100,6 @@ class File:
     def __reduce__(self) -> Any:
         state = self._metadata, self._size
         return File, (self.found, self.values, self._schemas, self._reading, state)
-
-    @property
-    def name(self) -> str:
-        return self.found.name
-
-    @property
-    def is_local(self) -> bool:
-        return self.found.filesystem is None
 
     @property
     def metadata(self) -> FileMetaData:

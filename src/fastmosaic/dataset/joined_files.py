@@ -18,27 +18,18 @@ from ..query.rows import Rows
 from ..schemas.fit import Fits
 from ..schemas.joined import JoinedColumns
 from ..storage.source import Source
-from .files import File, fitted_batches
+from .files import File, FoundFile, fitted_batches
 from .found import Found
 
 
-class JoinedFile:
+class JoinedFile(FoundFile):
     """Files with the same rows and row groups, read as one file with the columns of all."""
 
     def __init__(self, found: Found, values: tuple[pa.Scalar, ...], parts: Sequence[File]) -> None:
-        self.found = found
-        self.values = values
+        super().__init__(found, values)
         self.parts = parts
         self._columns: JoinedColumns | None = None
         self._is_checked = False
-
-    @property
-    def name(self) -> str:
-        return self.found.name
-
-    @property
-    def is_local(self) -> bool:
-        return self.found.filesystem is None
 
     @property
     def columns(self) -> JoinedColumns:

@@ -25,7 +25,7 @@ from ..format.paths import Path
 from ..format.user_schema import UserSchema
 from ..schemas.joined import JoinedColumns
 from ..storage.source import Source
-from .files import DEFAULTS, File, ReadOptions
+from .files import DEFAULTS, File, FoundFile, ReadOptions
 from .found import Found
 from .joined_files import JoinedFile
 from .snapshot import Snapshot, TableEntry
@@ -253,7 +253,7 @@ def _part_file(
     )
 
 
-class TableFile:
+class TableFile(FoundFile):
     """A base file of a table, with its column files. A query reads those that it needs."""
 
     def __init__(
@@ -265,8 +265,7 @@ class TableFile:
         columns: TableColumns,
     ) -> None:
         assert found.entry is not None
-        self.found = found
-        self.values = values
+        super().__init__(found, values)
         self._entry: TableEntry = found.entry
         self._schemas = schemas
         self._reading = reading
@@ -274,14 +273,6 @@ class TableFile:
         self._columns: JoinedColumns | None = None
         self._parts: dict[int, PartFile] = {}
         self._resolved: dict[tuple[int, ...], File | JoinedFile] = {}
-
-    @property
-    def name(self) -> str:
-        return self.found.name
-
-    @property
-    def is_local(self) -> bool:
-        return self.found.filesystem is None
 
     @property
     def num_rows(self) -> int:

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import asdict
-from typing import Any, Final, get_args
+from typing import Any, Final
 
-from ...dataset.compact import DEFAULT_COMPACT_BYTES, CompactionReport, compact
+from ...dataset.compact import CompactionReport, compact
 from ...dataset.snapshot import list_versions
 from ...errors import printable
-from ...file.concat import Mode
 from ...file.options import OPTIONS
 from ...storage.location import locate
 from ...storage.secrets import redacted
-from ..arguments import Commands, add_command, add_json, size
+from ..arguments import Commands, add_command, add_json
 from ..exit import OK
-from ..output.console import Console
+from ..output.console import Console, in_steps
 from ..output.values import human_size
-from ..target import add_option, ending_on_signals
+from ..target import add_mode, add_option, add_target_size, ending_on_signals
 
 _DESCRIPTION: Final = """\
 Join small Mosaic files of a directory into larger ones.
@@ -40,20 +39,8 @@ def add(commands: Commands) -> None:
         commands, "compact", "join small files of a directory or a table", _DESCRIPTION, _EXAMPLES
     )
     parser.add_argument("table", metavar="DIR", help="a local directory, or a table")
-    parser.add_argument(
-        "--target-size",
-        type=size,
-        default=DEFAULT_COMPACT_BYTES,
-        metavar="SIZE",
-        help="approximate size of the new files, for example 64m (default: 256m)",
-    )
-    parser.add_argument(
-        "--mode",
-        choices=get_args(Mode),
-        default="auto",
-        help="copy: copy all row groups, and refuse files that differ; rewrite: copy none "
-        "(default: auto)",
-    )
+    add_target_size(parser)
+    add_mode(parser)
     writing = parser.add_argument_group("writing row groups that are not copied")
     for name in _OPTIONS:
         add_option(writing, OPTIONS[name])
@@ -72,18 +59,11 @@ def _run(arguments: argparse.Namespace) -> int:
     given = {name: getattr(arguments, name) for name in _OPTIONS}
     options: Any = {name: value for name, value in given.items() if value is not None}
     with ending_on_signals(), console.progress("merging", None) as advance:
-        done = 0
-
-        def show(now: int, _: int) -> None:
-            nonlocal done
-            advance(now - done)
-            done = now
-
         report = compact(
             arguments.table,
             target_bytes=arguments.target_size,
             mode=arguments.mode,
-            progress=show,
+            progress=in_steps(advance),
             **options,
         )
     _print_report(console, arguments.table, report)

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import asdict
-from typing import Final, get_args
+from typing import Final
 
 from ...dataset.concat import open_sources
 from ...dataset.discovery import discover
 from ...errors import printable
-from ...file.concat import ConcatReport, Mode, concatenate, data_bytes
+from ...file.concat import ConcatReport, concatenate, data_bytes
 from ...file.options import OPTIONS
 from ...storage.secrets import redacted
 from ..arguments import Commands, add_command, add_follow_links, add_json
 from ..exit import OK
 from ..files import as_given, check_mosaic
-from ..output.console import Console
+from ..output.console import Console, in_steps
 from ..output.values import human_size
-from ..target import add_option, check_absent, ending_on_signals, naming
+from ..target import add_mode, add_option, check_absent, ending_on_signals, naming
 
 _DESCRIPTION: Final = """\
 Merge Mosaic files into one file, with their rows in order.
@@ -51,13 +51,7 @@ def add(commands: Commands) -> None:
         "paths", nargs="+", metavar="SRC", help="Mosaic files, directories, globs or URIs"
     )
     parser.add_argument("target", metavar="DST", help="the new file")
-    parser.add_argument(
-        "--mode",
-        choices=get_args(Mode),
-        default="auto",
-        help="copy: copy all row groups, and refuse files that differ; rewrite: copy none "
-        "(default: auto)",
-    )
+    add_mode(parser)
     parser.add_argument("--overwrite", action="store_true", help="replace DST if it exists")
     add_follow_links(parser)
     writing = parser.add_argument_group("writing row groups that are not copied")
@@ -77,15 +71,12 @@ def _run(arguments: argparse.Namespace) -> int:
         check_mosaic(found)
         files = open_sources(found)
         with console.progress("merging", data_bytes(files)) as advance:
-            done = 0
-
-            def show(now: int, _: int) -> None:
-                nonlocal done
-                advance(now - done)
-                done = now
-
             report = concatenate(
-                files, arguments.target, mode=arguments.mode, progress=show, **options
+                files,
+                arguments.target,
+                mode=arguments.mode,
+                progress=in_steps(advance),
+                **options,
             )
     if console.is_json:
         console.document({"target": redacted(arguments.target), **asdict(report)})

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Sequence
-from typing import Any, Final, get_args
+from typing import Any, Final
 
-from ...file.concat import Mode
 from ...file.options import OPTIONS
 from ...query.selection import split_names
 from ...table.vacuum import DEFAULT_AGE
@@ -26,7 +25,7 @@ from ..arguments import (
     wrapped,
 )
 from ..source import add_source_options
-from ..target import add_option
+from ..target import add_mode, add_option, add_target_size
 
 _DESCRIPTION: Final = """\
 Change a directory of Mosaic files safely: each change makes a new version, and readers see one
@@ -243,19 +242,8 @@ def _add_compact(commands: Commands) -> None:
         "them if that is possible. The order of rows stays.",
         ["features", "features --target-size 64m"],
     )
-    parser.add_argument(
-        "--target-size",
-        type=size,
-        metavar="SIZE",
-        help="approximate size of the new files (default: 256m)",
-    )
-    parser.add_argument(
-        "--mode",
-        choices=get_args(Mode),
-        default="auto",
-        help="copy: copy all row groups, and refuse files that differ; rewrite: copy none "
-        "(default: auto)",
-    )
+    add_target_size(parser)
+    add_mode(parser)
     _add_changing(parser, "compact", *_REPLACING)
 
 

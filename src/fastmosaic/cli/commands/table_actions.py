@@ -148,10 +148,12 @@ def delete(arguments: argparse.Namespace) -> int:
 def compact(arguments: argparse.Namespace) -> int:
     """Merge small files."""
     started = time.monotonic()
-    size = {} if arguments.target_size is None else {"target_bytes": arguments.target_size}
     with ending_on_signals():
         done = _opened(arguments).compact(
-            mode=arguments.mode, progress=True, **size, **_options(arguments)
+            target_bytes=arguments.target_size,
+            mode=arguments.mode,
+            progress=True,
+            **_options(arguments),
         )
     return _report(Console(arguments), arguments, done, started)
 

@@ -242,3 +242,15 @@ def _can_print(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+def in_steps(advance: Callable[[int], None]) -> Callable[[int, int], None]:
+    """Return a function of how much is done, and of all, that advances a progress bar."""
+    before = 0
+
+    def show(done: int, _: int) -> None:
+        nonlocal before
+        advance(done - before)
+        before = done
+
+    return show
