@@ -34,7 +34,7 @@ format: $(VENV)/ready
 docs: $(VENV)/ready
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
 
-# Writes bench/results/*.json and the pages of docs that are made from them; takes more than an hour.
+# Writes bench/results/*.json and the pages of docs that are made from them; takes about 40 minutes.
 # `make bench ARGS=--quick` takes six minutes and writes nothing.
 bench: bench-files bench-kinds bench-datasets bench-threads bench-tables bench-spark
 
