@@ -52,12 +52,11 @@ def add_arguments(parser: argparse.ArgumentParser, quick: str) -> None:
 
 def publish(results: Results, out: Path | None, complete: bool) -> None:
     """Save results and make their page: in `out`, or in the checkout if the run was complete."""
-    if out:
-        paths = [results.save(out), write(results, out)]
-    elif complete:
-        paths = [results.save(PUBLISHED), *write_docs(results)]
-    else:
-        paths = []
+    paths: list[Path] = []
+    if out or complete:
+        saved = results.save(out or PUBLISHED)
+        rounded = Results.load(saved)  # as whoever makes the page again has them
+        paths = [saved, *([write(rounded, out)] if out else write_docs(rounded))]
     for path in paths:
         print(f"Written: {path}")
 
