@@ -336,7 +336,10 @@ SERIES = [
     pl.Series(["b", None, "a"], dtype=pl.Categorical(pl.Categories("kinds", physical=pl.UInt8))),
     pl.Series([[1, 2], None, [3, None]], dtype=pl.Array(pl.Int32, 2)),
     pl.Series([[[1, 2], [3, 4]], None, [None, [5, 6]]], dtype=pl.Array(pl.UInt8, (2, 2))),
-    pl.Series([[{"a": 1}, {"a": 2}], None, [None, {"a": 3}]], dtype=pl.Array(pl.Struct, 2)),
+    pl.Series(
+        [[{"a": 1}, {"a": 2}], None, [None, {"a": 3}]],
+        dtype=pl.Array(pl.Struct({"a": pl.Int64}), 2),
+    ),
     pl.Series([{"a": 1, "b": "x"}, None, {"a": None, "b": None}]),
     pl.Series([{"a": {"b": [1, None]}}, None, {"a": None}]),
     pl.Series([{"a": "x"}, None, {"a": None}], dtype=pl.Struct({"a": pl.Enum(["y", "x"])})),
