@@ -21,8 +21,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession, datasource, functions as F, types as spark_types
 
 import fastmosaic as fm
-from fastmosaic.spark import sessions
-from fastmosaic.spark.planner import jvm
+from fastmosaic.spark import sessions, versions
 from fastmosaic.spark.planner.plan import ScanReport, scans
 from fastmosaic.spark.planner.pushdown import (
     Both,
@@ -591,7 +590,7 @@ def test_writing_to_it_is_refused(spark: SparkSession, ours: DataFrame) -> None:
 
 @pytest.fixture
 def unknown_version(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(jvm, "KNOWN_VERSIONS", ((9, 9),))
+    monkeypatch.setattr(versions, "PLANNED", ((9, 9),))
     return
 
 

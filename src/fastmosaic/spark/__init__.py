@@ -1,12 +1,15 @@
 """Mosaic files in Spark: reading with column pruning, writing, and jobs over files.
 
 app        the jobs as an application for spark-submit
+gateway    a second gateway to Spark's JVM, for the objects that Spark's planner calls
 jobs       convert, compact, verify, profile
+jvm        access to classes in Spark's JVM that are not public API
 planner    read: a DataFrame that Spark's planner prunes
 schemas    convert between Spark schemas and Arrow schemas
 sessions   session: start Spark so that its workers run this Python
 source     the data source "mosaic", which Spark finds without an import; write
 task       read splits inside Spark's tasks
+versions   what differs between the versions of Spark
 """
 
 import importlib

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from ..errors import UnsupportedError
+from .versions import installed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 __all__ = ["check", "has_jvm", "session"]
 
 MIN_JAVA: Final = 17
-MIN_SPARK: Final = (4, 1)
 # Packages that the workers must be able to import.
 PACKAGES: Final = ("fastmosaic", "pyarrow")
 
@@ -39,7 +38,7 @@ def session(app_name: str = "fastmosaic", master: str | None = None, **conf: Any
     **conf
         Settings of Spark, as in `session(**{"spark.driver.memory": "4g"})`.
     """
-    _check_version()
+    installed().check()
     if "SPARK_REMOTE" not in os.environ:
         check_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -57,7 +56,7 @@ def session(app_name: str = "fastmosaic", master: str | None = None, **conf: Any
 
 def check(spark: SparkSession) -> None:
     """Raise unless the workers of a session can run this package. Checked once per session."""
-    _check_version()
+    installed().check()
     if not has_jvm(spark):
         return  # a Spark Connect server has its own Python and reports problems itself
     context = spark.sparkContext
@@ -72,18 +71,6 @@ def check(spark: SparkSession) -> None:
 def has_jvm(spark: SparkSession) -> bool:
     """Whether this process can reach Spark's JVM. With Spark Connect it cannot."""
     return hasattr(spark, "_jvm")
-
-
-def _check_version() -> None:
-    try:
-        import pyspark
-    except ImportError:
-        raise ImportError("PySpark is not installed: pip install 'fastmosaic[spark]'") from None
-    if tuple(map(int, pyspark.__version__.split(".")[:2])) < MIN_SPARK:
-        raise UnsupportedError(
-            f"PySpark {pyspark.__version__} is too old: fastmosaic requires PySpark "
-            f"{'.'.join(map(str, MIN_SPARK))} or later: pip install --upgrade 'fastmosaic[spark]'"
-        )
 
 
 def check_java() -> None:

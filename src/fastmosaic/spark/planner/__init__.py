@@ -1,7 +1,7 @@
 """`fastmosaic.spark.read`: DataFrames that Spark's planner prunes.
 
 aggregates   answer count, min and max from metadata
-jvm          access to classes in Spark's JVM that are not public API
+expressions  Spark's predicates and aggregates, from the JVM
 plan         plan scans: columns, files, row groups, splits; scans() and its reports
 proxies      Python objects that implement Spark's DataSource V2 interfaces
 pushdown     Spark's filters as Arrow expressions

@@ -14,9 +14,10 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
+from ..jvm import READ, SQL, Jvm
 from ..schemas import with_fields_of
 from .aggregates import Aggregate
-from .jvm import READ, SQL, Jvm, aggregates, predicate
+from .expressions import aggregates, predicate
 from .plan import PlannedScan, ScanPlanner
 from .pushdown import Predicate
 
@@ -181,7 +182,7 @@ class BatchProxy(Proxy):
         return self._jvm.partitions(self._planned.splits)
 
     def createReaderFactory(self) -> Any:
-        return self._jvm.reader_factory(self._planned.reader(), self._struct)
+        return self._jvm.reader_factory(self._planned.reader(), self._planned.schema, self._struct)
 
 
 class StatisticsProxy:

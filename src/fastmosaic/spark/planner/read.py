@@ -20,9 +20,10 @@ from ...memory import MemoryLimit
 from ...query.query import Query
 from ...schemas.union import Fixed
 from ...storage.secrets import redacted
+from ..jvm import Jvm
 from ..schemas import arrow_for_spark, column_with_time, from_spark, to_spark
 from ..sessions import check, has_jvm
-from .jvm import Jvm, is_known
+from ..versions import SparkVersion
 from .plan import ScanPlanner
 from .proxies import TableProxy
 
@@ -143,7 +144,7 @@ def _has_times(spark: SparkSession, schema: pa.Schema) -> bool:
 def _why_not_planned(spark: SparkSession) -> str | None:
     if not has_jvm(spark):
         return "Spark Connect does not expose its planner"
-    if not is_known(spark.version):
+    if not SparkVersion.of(spark.version).is_planned:
         return f"fastmosaic does not know the planner of Spark {spark.version}"
     return None
 

@@ -1,71 +1,54 @@
 """Access to classes in Spark's JVM that are not public API: their names and constructors.
 
-Everything that may change between versions of Spark is in this module; the interfaces that
-`proxies` implements are public.
+The interfaces that `planner.proxies` implements are public. `versions` knows what differs between the
+versions of Spark.
 """
 
 from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Sequence
-from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 from pyarrow import types
 
-from ...format.paths import Path
-from .aggregates import Aggregate
-from .pushdown import Both, Either, Leaf, Neither, Predicate
+from .gateway import CallbackGateway
+from .schemas import to_spark
+from .versions import SparkVersion
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-# Versions of Spark that this module was tested with.
-KNOWN_VERSIONS: Final = ((4, 3),)
-
 SQL: Final = "org.apache.spark.sql"
 READ: Final = f"{SQL}.connector.read"
 EXPRESSIONS: Final = f"{SQL}.connector.expressions"
 PYTHON: Final = f"{SQL}.execution.datasources.v2.python"
-FIELD: Final = f"{EXPRESSIONS}.FieldReference"
-LITERAL: Final = f"{EXPRESSIONS}.LiteralValue"
-# The longest list of literals to convert: each one is a call into the JVM.
-MAX_VALUES: Final = 500
-
-
-def is_known(version: str) -> bool:
-    """Whether this module was tested with a version of Spark."""
-    major, minor = version.split(".")[:2]
-    return (int(major), int(minor)) in KNOWN_VERSIONS
 
 
 class Jvm:
-    """The JVM of a Spark session."""
+    """The JVM of a Spark session, reached through a gateway for callbacks."""
 
     def __init__(self, spark: SparkSession) -> None:
-        from pyspark.java_gateway import ensure_callback_server_started
         from pyspark.sql.udf import _wrap_function
 
         context = spark.sparkContext
         self.spark = spark
-        self.gateway: Any = context._gateway
-        ensure_callback_server_started(self.gateway)  # type: ignore[no-untyped-call]
+        self.version = SparkVersion.of(spark.version)
+        self.gateway = CallbackGateway.of(spark)
+        self.session = self.gateway.adopt(spark._jsparkSession)
         self.none = self._class("scala.Option").empty()
         # It only carries the environment of the workers: their Python and its packages.
         self._source = self._class(f"{PYTHON}.UserDefinedPythonDataSource")(
-            _wrap_function(context, len)
+            self.gateway.adopt(_wrap_function(context, len))
         )
 
     def _class(self, name: str) -> Any:
-        from py4j.java_gateway import JavaClass
-
-        # Attributes of py4j's view would need one call for each package of the name.
-        return JavaClass(name, self.gateway._gateway_client)
+        return self.gateway.java_class(name)
 
     def array(self, name: str, items: Sequence[Any]) -> Any:
-        array = self.gateway.new_array(self._class(name), len(items))
+        array = self.gateway.gateway.new_array(self._class(name), len(items))
         for index, item in enumerate(items):
             array[index] = item
         return array
@@ -92,15 +75,15 @@ class Jvm:
             self.none,
             self.none,
             options,
-            self.none,
+            *self.version.relation_arguments(self.none),
         )
-        session = self.spark._jsparkSession
-        return DataFrame(self._class(f"{SQL}.classic.Dataset").ofRows(session, plan), self.spark)
+        frame = self._class(f"{SQL}.classic.Dataset").ofRows(self.session, plan)
+        return DataFrame(self.gateway.release(frame), self.spark)
 
     def split_sizes(self) -> tuple[int, int]:
         """Return the maximum bytes of a split and the minimum number of splits."""
-        conf = self.spark._jsparkSession.sessionState().conf()
-        return conf.filesMaxPartitionBytes(), self.spark.sparkContext.defaultParallelism
+        max_bytes = self.session.sessionState().conf().filesMaxPartitionBytes()
+        return max_bytes, self.session.sparkContext().defaultParallelism()
 
     # ---- return values of the proxies
 
@@ -141,10 +124,14 @@ class Jvm:
             ],
         )
 
-    def reader_factory(self, function: Callable[..., Any], struct: Any) -> Any:
-        command = bytearray(pickle.dumps((function, None)))
+    def reader_factory(self, function: Callable[..., Any], schema: pa.Schema, struct: Any) -> Any:
+        """Return what creates readers in tasks: `function` returns batches of `schema`."""
+        described = to_spark(schema) if self.version.sends_schema else None
         return self._class(f"{PYTHON}.PythonPartitionReaderFactory")(
-            self._source, command, struct, self.none, self.none
+            self._source,
+            bytearray(pickle.dumps((function, described))),
+            struct,
+            *self.version.factory_arguments(self.none),
         )
 
     def row(self, struct: Any, values: Sequence[pa.Scalar]) -> Any:
@@ -175,67 +162,3 @@ class Jvm:
             row.setInt(index, scalar.cast(pa.int32()).as_py())
         else:
             row.setLong(index, scalar.cast(pa.int64()).as_py())
-
-
-# ---- predicates and aggregates, from the JVM
-
-
-def predicate(node: Any) -> Predicate | None:
-    """Convert a predicate of Spark; None if it cannot be expressed in Arrow."""
-    name = node.name()
-    if name in ("AND", "OR", "NOT"):
-        children = [predicate(child) for child in node.children()]
-        if name == "NOT":
-            return None if children[0] is None else Neither(children[0])
-        return Both(*children) if name == "AND" else Either(*children)
-    if name not in _OPERATORS or len(node.children()) > MAX_VALUES:
-        return None
-    column, *operands = node.children()
-    path = _path(column)
-    if path is None or any(_class_name(operand) != LITERAL for operand in operands):
-        return None
-    return Leaf(name, path, tuple(_value(operand.value()) for operand in operands))
-
-
-_OPERATORS: Final = frozenset(
-    {"=", "<=>", "<", "<=", ">", ">=", "IN", "IS_NULL", "IS_NOT_NULL", "STARTS_WITH"}
-)
-
-
-def _path(node: Any) -> Path | None:
-    """Return the path to a column, or to a field of a struct; None if the node is not such one."""
-    return tuple(node.fieldNames()) if _class_name(node) == FIELD else None
-
-
-def _class_name(node: Any) -> str:
-    return str(node.getClass().getName())
-
-
-def _value(value: Any) -> Any:
-    """Convert a literal to Python. Dates and timestamps stay numbers of days and microseconds."""
-    from py4j.java_gateway import JavaObject
-
-    if not isinstance(value, JavaObject):
-        return value
-    if _class_name(value) == f"{SQL}.types.Decimal":
-        return Decimal(value.toString())
-    return value.toString()
-
-
-def aggregates(aggregation: Any) -> list[Aggregate] | None:
-    """Convert an aggregation of Spark; None if metadata cannot answer it."""
-    if len(aggregation.groupByExpressions()):
-        return None
-    found = []
-    for function in aggregation.aggregateExpressions():
-        name = str(function.getClass().getSimpleName())
-        if name == "CountStar":
-            found.append(Aggregate("count", None))
-            continue
-        if name not in ("Count", "Min", "Max") or (name == "Count" and function.isDistinct()):
-            return None
-        path = _path(function.column())
-        if path is None:
-            return None
-        found.append(Aggregate(name.lower(), path))
-    return found

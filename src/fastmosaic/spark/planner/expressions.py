@@ -1,0 +1,79 @@
+"""Spark's predicates and aggregates, as the planner passes them, in the terms of this package."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any, Final
+
+from ...format.paths import Path
+from ..jvm import EXPRESSIONS, SQL
+from .aggregates import Aggregate
+from .pushdown import Both, Either, Leaf, Neither, Predicate
+
+__all__ = ["aggregates", "predicate"]
+
+FIELD: Final = f"{EXPRESSIONS}.FieldReference"
+LITERAL: Final = f"{EXPRESSIONS}.LiteralValue"
+# The longest list of literals to convert: each one is a call into the JVM.
+MAX_VALUES: Final = 500
+
+
+def predicate(node: Any) -> Predicate | None:
+    """Convert a predicate of Spark; None if it cannot be expressed in Arrow."""
+    name = node.name()
+    if name in ("AND", "OR", "NOT"):
+        children = [predicate(child) for child in node.children()]
+        if name == "NOT":
+            return None if children[0] is None else Neither(children[0])
+        return Both(*children) if name == "AND" else Either(*children)
+    if name not in _OPERATORS or len(node.children()) > MAX_VALUES:
+        return None
+    column, *operands = node.children()
+    path = _path(column)
+    if path is None or any(_class_name(operand) != LITERAL for operand in operands):
+        return None
+    return Leaf(name, path, tuple(_value(operand.value()) for operand in operands))
+
+
+_OPERATORS: Final = frozenset(
+    {"=", "<=>", "<", "<=", ">", ">=", "IN", "IS_NULL", "IS_NOT_NULL", "STARTS_WITH"}
+)
+
+
+def _path(node: Any) -> Path | None:
+    """Return the path to a column, or to a field of a struct; None if the node is not such one."""
+    return tuple(node.fieldNames()) if _class_name(node) == FIELD else None
+
+
+def _class_name(node: Any) -> str:
+    return str(node.getClass().getName())
+
+
+def _value(value: Any) -> Any:
+    """Convert a literal to Python. Dates and timestamps stay numbers of days and microseconds."""
+    from py4j.java_gateway import JavaObject
+
+    if not isinstance(value, JavaObject):
+        return value
+    if _class_name(value) == f"{SQL}.types.Decimal":
+        return Decimal(value.toString())
+    return value.toString()
+
+
+def aggregates(aggregation: Any) -> list[Aggregate] | None:
+    """Convert an aggregation of Spark; None if metadata cannot answer it."""
+    if len(aggregation.groupByExpressions()):
+        return None
+    found = []
+    for function in aggregation.aggregateExpressions():
+        name = str(function.getClass().getSimpleName())
+        if name == "CountStar":
+            found.append(Aggregate("count", None))
+            continue
+        if name not in ("Count", "Min", "Max") or (name == "Count" and function.isDistinct()):
+            return None
+        path = _path(function.column())
+        if path is None:
+            return None
+        found.append(Aggregate(name.lower(), path))
+    return found
