@@ -10,7 +10,18 @@ from __future__ import annotations
 
 import secrets
 import threading
+import time
+from collections import deque
 from typing import TYPE_CHECKING, Any, Final
+
+from py4j.java_gateway import (
+    CallbackServerParameters,
+    GatewayClient,
+    GatewayParameters,
+    JavaClass,
+    JavaGateway,
+    JavaObject,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -18,9 +29,31 @@ if TYPE_CHECKING:
 __all__ = ["CallbackGateway"]
 
 ADDRESS: Final = "127.0.0.1"
+KEEP_SECONDS: Final = 60.0
 
 _lock = threading.Lock()
 _made: dict[int, CallbackGateway] = {}  # by the id of PySpark's gateway, which lives as long
+
+
+class _Client(GatewayClient):
+    """Keeps objects of the JVM for a while after Python has dropped them.
+
+    A Python method that the JVM has called returns an object by its number. Python may drop the object
+    before the JVM has looked the number up.
+    """
+
+    def __init__(self, parameters: GatewayParameters) -> None:
+        super().__init__(gateway_parameters=parameters)
+        self._dropped: deque[tuple[float, str]] = deque()
+
+    def garbage_collect_object(self, target_id: str) -> None:
+        now = time.monotonic()
+        self._dropped.append((now, target_id))
+        try:
+            while self._dropped[0][0] < now - KEEP_SECONDS:
+                super().garbage_collect_object(self._dropped.popleft()[1])
+        except IndexError:
+            pass  # another thread has removed the last one
 
 
 class CallbackGateway:
@@ -28,13 +61,6 @@ class CallbackGateway:
 
     def __init__(self, pyspark: Any) -> None:
         """`pyspark` is the gateway of a SparkContext."""
-        from py4j.java_gateway import (
-            CallbackServerParameters,
-            GatewayParameters,
-            JavaClass,
-            JavaGateway,
-        )
-
         token = secrets.token_hex(32)
         client = pyspark._gateway_client
         address = JavaClass("java.net.InetAddress", client).getByName(ADDRESS)
@@ -42,10 +68,12 @@ class CallbackGateway:
         server = builder.javaPort(0).javaAddress(address).authToken(token)
         server = server.callbackClient(0, address, token).build()
         server.start(True)
+        parameters = GatewayParameters(
+            address=ADDRESS, port=server.getListeningPort(), auth_token=token
+        )
         self.gateway: Any = JavaGateway(
-            gateway_parameters=GatewayParameters(
-                address=ADDRESS, port=server.getListeningPort(), auth_token=token
-            ),
+            gateway_client=_Client(parameters),
+            gateway_parameters=parameters,
             callback_server_parameters=CallbackServerParameters(
                 address=ADDRESS,
                 port=0,
@@ -71,15 +99,11 @@ class CallbackGateway:
             return found
 
     def java_class(self, name: str) -> Any:
-        from py4j.java_gateway import JavaClass
-
         # Attributes of py4j's view would need one call for each package of the name.
         return JavaClass(name, self.gateway._gateway_client)
 
     def adopt(self, java_object: Any) -> Any:
         """Return an object of PySpark's gateway as one of this gateway."""
-        from py4j.java_gateway import JavaObject
-
         return JavaObject(self._objects.putNewObject(java_object), self.gateway._gateway_client)
 
     def release(self, java_object: Any) -> Any:

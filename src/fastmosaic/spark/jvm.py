@@ -111,6 +111,12 @@ class Jvm:
     def empty_map(self) -> Any:
         return self._class("java.util.Collections").emptyMap()
 
+    def columns(self, names: Sequence[str]) -> Any:
+        """Return references to columns."""
+        column = self._class(f"{EXPRESSIONS}.Expressions").column
+        quoted = (name.replace("`", "``") for name in names)
+        return self.array(f"{EXPRESSIONS}.NamedReference", [column(f"`{name}`") for name in quoted])
+
     def no_predicates(self) -> Any:
         return self.array(f"{EXPRESSIONS}.filter.Predicate", [])
 

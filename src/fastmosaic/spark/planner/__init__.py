@@ -6,4 +6,5 @@ plan         plan scans: columns, files, row groups, splits; scans() and its rep
 proxies      Python objects that implement Spark's DataSource V2 interfaces
 pushdown     Spark's filters as Arrow expressions
 read         read: create the DataFrame
+runtime      which columns may filter a scan at run time
 """

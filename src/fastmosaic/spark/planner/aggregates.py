@@ -14,7 +14,7 @@ from ...format.paths import Path, at_path
 from ...query.query import Query
 from ...schemas.widen import widened
 
-__all__ = ["Aggregate", "answer"]
+__all__ = ["Aggregate", "answer", "known_bounds", "order"]
 
 
 class Aggregate(NamedTuple):
@@ -67,13 +67,14 @@ class ColumnSummary(NamedTuple):
             return None
         choose = min if function == "min" else max
         try:
-            value = choose(self.bounds, key=_order, default=pa.scalar(None, type))
+            value = choose(self.bounds, key=order, default=pa.scalar(None, type))
             return value.cast(type)
         except (pa.ArrowInvalid, OverflowError):
             return None
 
 
-def _order(bound: pa.Scalar) -> Any:
+def order(bound: pa.Scalar) -> Any:
+    """Return what a bound is compared by."""
     # Compare times as integers: datetime has no nanoseconds and ends with the year 9999.
     if not types.is_temporal(bound.type):
         return bound.as_py()
@@ -98,7 +99,7 @@ def _summarize(
     count = 0
     bounds: list[pa.Scalar] | None = [] if _has_exact_bounds(type) else None
     for file, group in groups:
-        known = _known(files, path, type, file, group)
+        known = known_bounds(files, path, type, file, group)
         if known is None:
             return None
         num_values, *extremes = known
@@ -106,14 +107,14 @@ def _summarize(
         if bounds is not None and num_values:
             low, high = extremes
             # The format does not guarantee that the minimum is below the maximum.
-            if low is None or high is None or _order(low) > _order(high):
+            if low is None or high is None or order(low) > order(high):
                 bounds = None
             else:
                 bounds += [low, high]
     return ColumnSummary(count, bounds)
 
 
-def _known(
+def known_bounds(
     files: FileSet, path: Path, type: pa.DataType, file: ReadableFile, group: int
 ) -> tuple[int, pa.Scalar | None, pa.Scalar | None] | None:
     """Return value count, minimum and maximum of a column in a row group; None if unknown."""

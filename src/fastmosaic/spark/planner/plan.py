@@ -20,6 +20,7 @@ from ...schemas.fit import Fits
 from ..task import PlannedReader
 from .aggregates import Aggregate, answer
 from .pushdown import Predicate, to_expression
+from .runtime import runtime_columns
 
 __all__ = ["PlannedScan", "ScanPlanner", "ScanReport", "scans"]
 
@@ -132,7 +133,7 @@ class ScanPlanner:
         filters = tuple(str(one) for one in predicates if one is not None)
         report = self._report(schema, splits, filters, limit)
         _recent.append(report)
-        return PlannedScan(self.key, scan, splits, report)
+        return PlannedScan(self.key, self._files, scan, splits, report)
 
     def aggregate(self, aggregates: Sequence[Aggregate]) -> list[pa.Scalar] | None:
         """Return the values of aggregates from metadata; None if metadata does not have them."""
@@ -176,9 +177,15 @@ class PlannedScan:
     """A scan that tasks can run."""
 
     def __init__(
-        self, table: str, scan: SplitScan, splits: Sequence[Split], report: ScanReport
+        self,
+        table: str,
+        files: FileSet,
+        scan: SplitScan,
+        splits: Sequence[Split],
+        report: ScanReport,
     ) -> None:
         self._table = table
+        self._files = files
         self._scan = scan
         self.splits = splits
         self.report = report
@@ -196,6 +203,10 @@ class PlannedScan:
             for part in split.parts:
                 digest.update(f"{part.found.place} {part.groups}".encode())
         return digest.hexdigest()
+
+    def runtime_columns(self) -> list[str]:
+        """Return the columns that may filter the scan at run time."""
+        return runtime_columns(self._files, self._scan, self.splits)
 
     def reader(self) -> PlannedReader:
         """Return the function that tasks run."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -126,19 +126,34 @@ class ScanBuilderProxy:
         if self._asked is not None and self._values is not None:
             self._planner.note_metadata_scan()
             return LocalScanProxy(self._jvm, self._planner, self._asked, self._values)
-        planned = self._planner.plan(self._schema, self._predicates, self._limit)
-        return ScanProxy(self._jvm, planned, self._struct)
+        return ScanProxy(self._jvm, self._plan, self._struct)
+
+    def _plan(self, found: Sequence[Predicate | None]) -> PlannedScan:
+        """Plan the scan, also with predicates that were found at run time."""
+        return self._planner.plan(self._schema, [*self._predicates, *found], self._limit)
 
 
 class ScanProxy(Proxy):
-    class Java:
-        implements: ClassVar = [f"{READ}.Scan", f"{READ}.SupportsReportStatistics"]
+    """A scan. Spark may filter it at run time, before it asks for the batch again."""
 
-    def __init__(self, jvm: Jvm, planned: PlannedScan, struct: Any) -> None:
+    class Java:
+        implements: ClassVar = [
+            f"{READ}.Scan",
+            f"{READ}.SupportsReportStatistics",
+            f"{READ}.SupportsRuntimeV2Filtering",
+        ]
+
+    def __init__(
+        self,
+        jvm: Jvm,
+        plan: Callable[[Sequence[Predicate | None]], PlannedScan],
+        struct: Any,
+    ) -> None:
         self._jvm = jvm
-        self._planned = planned
+        self._plan = plan
+        self._planned = self._filtered = plan([])
         self._struct = struct
-        self.key = planned.key
+        self.key = self._planned.key
 
     def readSchema(self) -> Any:
         return self._struct
@@ -147,7 +162,20 @@ class ScanProxy(Proxy):
         return str(self._planned.report)
 
     def toBatch(self) -> BatchProxy:
-        return BatchProxy(self._jvm, self._planned, self._struct)
+        return BatchProxy(self._jvm, self._filtered, self._struct)
+
+    def filterAttributes(self) -> Any:
+        return self._jvm.columns(self._planned.runtime_columns())
+
+    def filter(self, predicates: Any) -> None:
+        found = [predicate(one) for one in predicates]
+        self._filtered = self._plan(found) if any(found) else self._planned
+
+    def pushedPredicates(self) -> Any:
+        return self._jvm.no_predicates()
+
+    def supportsIterativePushdown(self) -> bool:
+        return False
 
     def columnarSupportMode(self) -> Any:
         return self._jvm.by_rows()
