@@ -4,6 +4,7 @@ app        the jobs as an application for spark-submit
 gateway    a second gateway to Spark's JVM, for the objects that Spark's planner calls
 jobs       convert, compact, verify, profile
 jvm        access to classes in Spark's JVM that are not public API
+mapped     read and write through mapInArrow, for Spark 3.5
 planner    read: a DataFrame that Spark's planner prunes
 schemas    convert between Spark schemas and Arrow schemas
 sessions   session: start Spark so that its workers run this Python

@@ -23,6 +23,7 @@ from pyarrow import types
 from ..errors import UnsupportedError
 from ..format.plain_arrays import to_plain
 from ..format.types import UINT64, is_list, is_simple, plain_type
+from .versions import installed, time_type
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
@@ -173,6 +174,8 @@ def _known_scalar(arrow: pa.DataType, *, is_interval: bool) -> pa.DataType:
         return INTERVAL if is_interval else pa.int64()
     if types.is_uint64(arrow):
         return UINT64
+    if types.is_time(arrow) and time_type() is None:
+        raise UnsupportedError(f"Spark {installed()} does not support {arrow}; Spark 4.1 does")
     if types.is_interval(arrow):
         raise UnsupportedError(f"Spark does not support {arrow}")
     if types.is_decimal(arrow) and arrow.scale < 0:
@@ -240,7 +243,9 @@ def _spark_type(arrow: pa.DataType) -> DataType:
     if arrow in simple:
         return simple[arrow]()
     if types.is_time(arrow):
-        return spark.TimeType(_TIME_DIGITS[arrow])
+        time = time_type()
+        assert time is not None  # `_known_scalar` has checked it
+        return time(_TIME_DIGITS[arrow])
     if types.is_decimal(arrow):
         return spark.DecimalType(arrow.precision, arrow.scale)
     if types.is_struct(arrow):
@@ -296,7 +301,8 @@ def _from_spark(type: DataType, column: str) -> pa.DataType:
         return pa.string()
     if isinstance(type, spark.DecimalType):
         return pa.decimal128(type.precision, type.scale)
-    if isinstance(type, spark.TimeType):
+    time = time_type()
+    if time is not None and isinstance(type, time):
         return next(arrow for digits, arrow in _TIME_TYPES.items() if type.precision <= digits)
     if isinstance(type, spark.DayTimeIntervalType):
         return INTERVAL

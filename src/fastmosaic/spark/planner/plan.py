@@ -135,6 +135,10 @@ class ScanPlanner:
         _recent.append(report)
         return PlannedScan(self.key, self._files, scan, splits, report)
 
+    def narrowest(self) -> pa.Schema:
+        """Return one column, the one whose values need the least space in a row."""
+        return pa.schema([min(self.schema, key=lambda field: _value_bytes(field.type))])
+
     def aggregate(self, aggregates: Sequence[Aggregate]) -> list[pa.Scalar] | None:
         """Return the values of aggregates from metadata; None if metadata does not have them."""
         return answer(self._files, self.schema, aggregates)

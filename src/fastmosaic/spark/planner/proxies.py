@@ -106,6 +106,9 @@ class ScanBuilderProxy:
     def pruneColumns(self, struct: Any) -> None:
         self._struct = struct
         self._schema = with_fields_of(self._planner.schema, json.loads(struct.json()))
+        if not len(self._schema) and not self._jvm.version.counts_without_columns:
+            self._schema = self._planner.narrowest()
+            self._struct = self._jvm.struct(self._schema)
 
     def pushLimit(self, limit: int) -> bool:
         self._limit = limit

@@ -21,9 +21,10 @@ from ...query.query import Query
 from ...schemas.union import Fixed
 from ...storage.secrets import redacted
 from ..jvm import Jvm
+from ..mapped import read_mapped
 from ..schemas import arrow_for_spark, column_with_time, from_spark, to_spark
 from ..sessions import check, has_jvm
-from ..versions import SparkVersion
+from ..versions import SparkVersion, register
 from .plan import ScanPlanner
 from .proxies import TableProxy
 
@@ -89,6 +90,12 @@ def read(
     check(spark)
     if schema is not None and not isinstance(schema, pa.Schema):
         schema = from_spark(schema)
+    version = SparkVersion.of(spark.version)
+    if not version.has_data_sources and columns is None and schema is None:
+        raise UnsupportedError(
+            f"Spark {version} has no data sources in Python, so its planner cannot choose columns: "
+            "pass the columns to read as columns=[...], or use Spark 4.0 or later"
+        )
     reason = _why_not_planned(spark)
     if reason is not None:
         warnings.warn(
@@ -122,6 +129,8 @@ def read(
     except UnsupportedError as error:
         error.add_note("use columns= to leave the column out")
         raise
+    if not version.has_data_sources:
+        return read_mapped(spark, files, wanted)
     jvm = Jvm(spark)
     # In Arrow, a time of day does not have the number of digits that Spark's type has.
     struct = jvm.struct_of(to_spark(chosen)) if has_times else jvm.struct(wanted)
@@ -144,7 +153,8 @@ def _has_times(spark: SparkSession, schema: pa.Schema) -> bool:
 def _why_not_planned(spark: SparkSession) -> str | None:
     if not has_jvm(spark):
         return "Spark Connect does not expose its planner"
-    if not SparkVersion.of(spark.version).is_planned:
+    version = SparkVersion.of(spark.version)
+    if version.has_data_sources and not version.is_planned:
         return f"fastmosaic does not know the planner of Spark {spark.version}"
     return None
 
@@ -166,7 +176,7 @@ def _load(
             "filesystem= and a schema as partitioning= are not supported without Spark's planner: "
             "pass a URI as path, and the types of partition columns in schema="
         )
-    spark.dataSource.register(MosaicDataSource)
+    register(spark, MosaicDataSource)
     reader = spark.read.format("mosaic").options(
         partitioning="none" if partitioning is None else partitioning,
         **{name: str(value) for name, value in options.items()},

@@ -22,7 +22,6 @@ from typing import Any, Final
 
 import pyarrow as pa
 from pyspark import TaskContext
-from pyspark.sql.datasource import WriterCommitMessage
 
 from ...dataset.fileset import FileSet
 from ...dataset.write import DatasetWriter
@@ -35,7 +34,8 @@ from ...storage.listing import files_below
 from ...storage.location import locate
 from ...storage.secrets import redacted
 from ...storage.sink import Sink, open_sink
-from ...storage.staging import Direct, Staging, new_prefix, storage_of
+from ...storage.staging import Direct, Staging, check_no_table, new_prefix, storage_of
+from ..versions import commit_message_class
 from .options import SaveOptions
 
 SUCCESS: Final = "_SUCCESS"
@@ -46,8 +46,11 @@ QUERY: Final = "sql.streaming.queryId"
 BATCH: Final = "streaming.sql.batchId"
 
 
+_CommitMessage: Any = commit_message_class()
+
+
 @dataclass
-class TaskMessage(WriterCommitMessage):
+class TaskMessage(_CommitMessage):
     """The files that a task wrote: paths below the directory."""
 
     files: tuple[str, ...] = ()
@@ -181,6 +184,13 @@ class WriteJob:
 
     def abort(self) -> None:
         self.staging.abandon()
+
+
+def check_directory(path: str) -> None:
+    """Raise if `path` is a table, which is changed by its own operations only."""
+    found = locate(path, None)
+    assert found is not None  # it is text
+    check_no_table(*found)
 
 
 def check_fits(path: str, output: TaskOutput) -> bool:

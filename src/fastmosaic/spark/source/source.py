@@ -14,15 +14,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator, MutableMapping, Sequence
 from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceArrowWriter,
     DataSourceReader,
-    DataSourceStreamArrowWriter,
     DataSourceStreamReader,
-    Filter,
     InputPartition,
     WriterCommitMessage,
 )
@@ -31,13 +30,17 @@ from pyspark.sql.types import StructType
 from ...dataset.fileset import FileSet
 from ...dataset.tasks import Split
 from ...errors import UnsupportedError
-from ...storage.location import locate
-from ...storage.staging import check_no_table
 from ..schemas import from_spark, to_spark
 from ..task import SplitReader
-from .commit import StreamWriteJob, TaskMessage, TaskOutput, WriteJob
+from ..versions import installed, stream_writer_class
+from .commit import StreamWriteJob, TaskMessage, TaskOutput, WriteJob, check_directory
 from .load import open_files, plan_load, selected_schema
 from .options import LoadOptions, check_names, load_options, save_options, sources
+
+if TYPE_CHECKING:
+    from pyspark.sql.datasource import DataSourceStreamArrowWriter, Filter
+
+_StreamWriter: Any = stream_writer_class()
 
 
 class MosaicDataSource(DataSource):
@@ -96,16 +99,19 @@ class MosaicDataSource(DataSource):
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         options = load_options(self.options)
-        try:
-            from .stream import StreamReader
-        except ImportError as error:  # Spark 4.1 has no limits for batches
-            raise UnsupportedError(
-                f"reading Mosaic files as a stream requires Spark 4.2: {error}"
-            ) from error
         if not isinstance(self._source, str):
             raise ValueError("a stream reads one directory or glob, not a list of paths")  # noqa: TRY004
         self._files = None
-        return StreamReader(self._source, from_spark(schema), options)
+        from .stream import StreamReader
+
+        kind = StreamReader
+        if installed().has_stream_limits:
+            from .limited_stream import LimitedStreamReader as kind
+        elif options.max_files_per_trigger is not None:
+            raise UnsupportedError(
+                f"the option max_files_per_trigger requires Spark 4.2; this is Spark {installed()}"
+            )
+        return kind(self._source, from_spark(schema), options)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         options = save_options(self.options)
@@ -125,9 +131,7 @@ class MosaicDataSource(DataSource):
     def _directory(self) -> str:
         if not isinstance(self._source, str):
             raise ValueError("a dataset is written to one directory, not to a list of paths")  # noqa: TRY004
-        found = locate(self._source, None)
-        assert found is not None  # it is text
-        check_no_table(*found)
+        check_directory(self._source)
         return self._source
 
 
@@ -198,7 +202,7 @@ class JobWriter(DataSourceArrowWriter):
             self._job.abort()
 
 
-class StreamWriter(DataSourceStreamArrowWriter):
+class StreamWriter(_StreamWriter):
     def __init__(self, job: StreamWriteJob) -> None:
         self._job = job
 

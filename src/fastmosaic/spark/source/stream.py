@@ -12,12 +12,6 @@ from typing import Any, Final
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import (
-    ReadAllAvailable,
-    ReadLimit,
-    ReadMaxFiles,
-    SupportsTriggerAvailableNow,
-)
 
 from ...dataset.discovery import discover
 from ...dataset.found import Found
@@ -29,32 +23,19 @@ from .options import LoadOptions
 FILES: Final = "files"
 
 
-class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+class StreamReader(DataSourceStreamReader):
     """Reads the files that are in one offset but not in the previous one."""
 
     def __init__(self, source: str, schema: pa.Schema, options: LoadOptions) -> None:
         self._source = source
         self._schema = schema
         self._options = options
-        self._last: list[str] | None = None  # with the trigger availableNow: the files to read
 
     def initialOffset(self) -> dict[str, Any]:
         return {FILES: []}
 
-    def getDefaultReadLimit(self) -> ReadLimit:
-        limit = self._options.max_files_per_trigger
-        return ReadAllAvailable() if limit is None else ReadMaxFiles(limit)
-
-    def prepareForTriggerAvailableNow(self) -> None:
-        self._last = self._present()
-
-    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        seen = set(start[FILES])
-        present = self._present() if self._last is None else self._last
-        new = [file for file in present if file not in seen]
-        if isinstance(limit, ReadMaxFiles):
-            new = new[: limit.max_files]
-        return {FILES: sorted(seen.union(new))}
+    def latestOffset(self) -> dict[str, Any]:  # type: ignore[override]  # as before Spark 4.2
+        return {FILES: self.present()}
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         new = sorted(set(end[FILES]).difference(start[FILES]))
@@ -75,7 +56,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         present = {one.name: one for one in self._discover()}
         return [present[name] for name in names]
 
-    def _present(self) -> list[str]:
+    def present(self) -> list[str]:
+        """Return the names of the files that there are now."""
         try:
             return sorted(one.name for one in self._discover())
         except FileNotFoundError:

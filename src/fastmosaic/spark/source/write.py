@@ -6,6 +6,8 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from ..mapped import write_mapped
+from ..versions import installed
 from .options import absolute, as_texts
 
 if TYPE_CHECKING:
@@ -73,9 +75,12 @@ def write(
             **options,
         }
     )
+    target = absolute(os.fspath(path))
+    if not installed().has_data_sources:
+        write_mapped(df, target, texts, "error" if mode == "errorifexists" else mode)
+        return
     if mode not in ("append", "overwrite"):
         # Spark does not support the other modes for Python data sources.
         texts["existing"] = "error" if mode == "errorifexists" else mode
         mode = "append"
-    target = absolute(os.fspath(path))
     df.write.format("mosaic").mode(mode).options(**texts).save(target)
