@@ -340,7 +340,15 @@ class File(FoundFile):
     def _open(self) -> Source:
         if self._source is not None:
             return self._source
-        source = open_source(self.found.path, self.found.filesystem, size=self.found.size)
+        try:
+            source = open_source(self.found.path, self.found.filesystem, size=self.found.size)
+        except FileNotFoundError as error:
+            if self._metadata is None:
+                raise
+            raise FileNotFoundError(
+                f"{self.name} was removed after the dataset was opened, for example because the "
+                "dataset was overwritten or compacted; open the dataset again"
+            ) from error
         source.name = self.name
         return source
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["CallbackGateway"]
 
 ADDRESS: Final = "127.0.0.1"
-KEEP_SECONDS: Final = 60.0
+KEEP_SECONDS: Final = 30.0
 
 _lock = threading.Lock()
 _made: dict[int, CallbackGateway] = {}  # by the id of PySpark's gateway, which lives as long

@@ -85,6 +85,20 @@ class Jvm:
         max_bytes = self.session.sessionState().conf().filesMaxPartitionBytes()
         return max_bytes, self.session.sparkContext().defaultParallelism()
 
+    def check_running(self) -> None:
+        """Raise if the session was stopped."""
+        if self.session.sparkContext().isStopped():
+            raise self.illegal_argument(
+                "the Spark session of this DataFrame was stopped; start another session and create "
+                "the DataFrame again"
+            )
+
+    def illegal_argument(self, message: str) -> Exception:
+        """Return an error that Spark shows to the user as it is."""
+        from py4j.protocol import Py4JJavaError
+
+        return Py4JJavaError("", self._class("java.lang.IllegalArgumentException")(message))
+
     # ---- return values of the proxies
 
     def stock_table(self, struct: Any) -> Any:

@@ -60,6 +60,10 @@ def check(spark: SparkSession) -> None:
     if not has_jvm(spark):
         return  # a Spark Connect server has its own Python and reports problems itself
     context = spark.sparkContext
+    if context._jsc is None:
+        raise RuntimeError(
+            "this Spark session was stopped: start another one with fastmosaic.spark.session()"
+        )
     if context.applicationId in _checked:
         return
     python = str(context.pythonExec)

@@ -64,6 +64,7 @@ class TableProxy(Proxy):
         return self._struct
 
     def capabilities(self) -> Any:
+        self._jvm.check_running()  # Spark asks for them whenever it analyzes a query
         return self._jvm.batch_read()
 
     def newScanBuilder(self, options: Any) -> ScanBuilderProxy:
