@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := pyproject.toml $(wildcard src/fastmosaic/format/*.pyx src/fastmosaic/format/*.pxd vendor/zstd/*.c)
 
-.PHONY: demo test test-all test-lowest test-pythons wheel docs lint format bench bench-files bench-kinds bench-datasets bench-threads bench-tables bench-spark bench-size bench-render fuzz clean
+.PHONY: demo test test-all test-lowest test-pythons test-spark-versions wheel docs lint format bench bench-files bench-kinds bench-datasets bench-threads bench-tables bench-spark bench-size bench-render fuzz clean
 
 # Made anew whenever a kernel or a dependency changes.
 $(VENV)/ready: $(SOURCES)
@@ -65,6 +65,11 @@ test-lowest: $(VENV)/ready
 # The same selection with each Python from 3.11 to 3.14 that this machine has.
 test-pythons:
 	scripts/test_pythons.sh
+
+# The tests of Spark with PySpark 3.5 to 4.3, each in an environment of its own in build/.
+# `make test-spark-versions VERSIONS=4.0.5` runs them with one version.
+test-spark-versions: $(VENV)/ready
+	scripts/test_spark_versions.sh $(VENV) $(VERSIONS)
 
 # Builds dist/*.tar.gz and dist/*.whl, and tries the wheel in an empty environment without a compiler.
 wheel: $(VENV)/ready

@@ -1,0 +1,44 @@
+#!/bin/sh
+# Run the tests of Spark with each supported version of PySpark, in an environment of its own.
+#
+#   scripts/test_spark_versions.sh VENV [VERSION...]
+#
+# VENV is the environment for development: the kernels that it has built are used. TESTS names the tests
+# to run; the default is all tests of Spark. Spark 3.5 has no data sources in Python and has its own tests.
+set -eu
+
+venv=$1
+shift
+cd "$(dirname "$0")/.."
+versions=${*:-3.5.9 4.0.5 4.1.4 4.2.1 4.3.0}
+. scripts/apt.sh # say, fail
+
+mkdir -p build
+"$venv/bin/python" -c '
+import tomllib
+with open("pyproject.toml", "rb") as file:
+    print(*tomllib.load(file)["project"]["dependencies"], sep="\n")
+' >build/requirements.txt
+
+failed=
+for version in $versions; do
+    env=build/spark-$version
+    case $version in
+        3.*) tests=tests/spark35 ;;
+        *) tests=${TESTS:-tests/spark} ;;
+    esac
+    say "make $env with PySpark $version (2 minutes)"
+    rm -rf "$env"
+    "$venv/bin/python" -m venv "$env"
+    "$env/bin/pip" install --quiet --upgrade pip
+    "$env/bin/pip" install --quiet --group test --requirement build/requirements.txt pandas setuptools \
+        "pyspark[connect]==$version"
+    site=$("$env/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+    echo "$PWD/src" >"$site/fastmosaic.pth"
+    say "run $tests with PySpark $version"
+    # shellcheck disable=SC2086 # several paths
+    "$env/bin/python" -m pytest -q -p no:cacheprovider -n 2 --dist loadgroup $tests ||
+        failed="$failed $version"
+done
+[ -z "$failed" ] || fail "tests failed with PySpark$failed"
+say "all tests passed with PySpark $versions"

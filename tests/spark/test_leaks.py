@@ -1,0 +1,134 @@
+"""Many queries in one session leave nothing behind: threads, descriptors, objects of py4j, memory."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from spark_faults import LIMIT
+from spark_session import CONF
+
+import fastmosaic as fm
+
+TESTS = Path(__file__).parents[1]
+
+# In a process of its own, so that other tests leave nothing behind in it.
+PROGRAM = """
+import gc, json, os, sys, threading, time
+
+import fastmosaic.spark as fs
+from fastmosaic.spark import gateway
+
+table, other, target, checkpoint, conf, queries = sys.argv[1:]
+gateway.KEEP_SECONDS = 0.5
+spark = fs.session("leaks", "local[2]", **json.loads(conf))
+df = fs.read(spark, table)
+
+
+def query(number):
+    rows = df.filter(f"id >= {number}")
+    match number % 4:
+        case 0:  # threads of the executor of shuffles
+            found = sum(row["count"] for row in rows.groupBy("key").count().collect())
+        case 1:  # those of broadcasts and subqueries, and a filter at run time
+            found = rows.join(fs.read(spark, other), "key").count()
+        case 2:  # one that serves Arrow
+            found = len(rows.toPandas())
+        case _:  # nothing but metadata, and the planner
+            found = fs.read(spark, table).count() - number
+    assert found == 1000 - number, (number, found)
+
+
+def run(count):
+    failed = []
+
+    def some(numbers):
+        try:
+            for number in numbers:
+                query(number)
+        except BaseException as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=some, args=(range(i, count, 4),)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failed, failed
+
+
+def state():
+    callbacks = gateway.CallbackGateway.of(spark)
+    for _ in range(3):  # what the JVM drops, Python can drop, and the JVM again
+        spark._jvm.java.lang.System.gc()
+        time.sleep(0.7)
+        gc.collect()
+        callbacks.java_class("java.lang.Object")()
+    with open("/proc/self/statm") as file:
+        pages = int(file.read().split()[1])
+    return {
+        "threads": threading.active_count(),
+        "descriptors": len(os.listdir("/proc/self/fd")),
+        "proxies": len(callbacks.gateway.gateway_property.pool),
+        "objects": callbacks._objects.getBindings().size(),
+        "kilobytes": pages * os.sysconf("SC_PAGE_SIZE") // 1024,
+    }
+
+
+def batch(rows, number):
+    assert fs.read(spark, table).filter("id < 10").agg({"key": "max"}).collect()[0][0] is not None
+    rows.collect()
+
+
+rate = spark.readStream.format("rate").load()
+streams = [
+    rate.writeStream.foreachBatch(batch).trigger(processingTime="2 seconds").start(),
+    rate.writeStream.format("mosaic").option("checkpointLocation", checkpoint)
+    .trigger(processingTime="2 seconds").start(target),
+]
+states = []
+for _ in range(3):
+    run(int(queries))
+    states.append(state())
+    assert all(stream.isActive for stream in streams), [stream.exception() for stream in streams]
+assert all(stream.lastProgress["batchId"] > 1 for stream in streams)
+for stream in streams:
+    stream.stop()
+print(json.dumps(states))
+"""
+
+
+@pytest.fixture(scope="module")
+def states(tmp_path_factory):
+    """What there was after a third, two thirds and all of the queries."""
+    path = tmp_path_factory.mktemp("leaks")
+    ids = range(1000)
+    table = pa.table({"id": ids, "key": [i % 2 for i in ids]})
+    fm.write_dataset(table, path / "table", partitioning=["key"])
+    fm.write_table(pa.table({"key": pa.array(range(2), pa.int32())}), path / "other.mosaic")
+    arguments = [str(path / name) for name in ("table", "other.mosaic", "target", "checkpoint")] + [
+        json.dumps(CONF),
+        "100",
+    ]
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", PROGRAM, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=LIMIT,
+        check=False,
+        cwd=TESTS,
+    )
+    assert done.returncode == 0, done.stderr[-5000:]
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+# 100 queries are between two states: with one more of anything for each, there were 100 more.
+@pytest.mark.parametrize(
+    ("what", "more"),
+    [("threads", 8), ("descriptors", 16), ("proxies", 40), ("objects", 60), ("kilobytes", 6000)],
+)
+def test_300_queries_from_four_threads_leave_nothing_behind(states, what, more):
+    first, _, last = (state[what] for state in states)
+    assert last <= first + more, states
