@@ -10,7 +10,7 @@ import pytest
 from living import base_file_of, column_file_of, data_files
 
 import fastmosaic as fm
-from fastmosaic.table import columns as computing
+from fastmosaic.table import column_files
 
 DATA = pa.table({"id": range(10), "a": [1.0, 2.0, None, 4.0, 5.0] * 2, "s": list("abcdefghij")})
 
@@ -124,7 +124,7 @@ def test_partition_columns_are_inputs_and_stay(tmp_path):
 
 
 def test_large_row_groups_come_in_portions(path, monkeypatch):
-    monkeypatch.setattr(computing, "_BATCH_ROWS", 1000)
+    monkeypatch.setattr(column_files, "BATCH_ROWS", 1000)
     count = 30_500
     table = fm.MosaicTable.create(path, pa.table({"id": range(count)}))
     sizes = []

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from functools import cached_property
 from itertools import chain
 from typing import Any, Final, TypeAlias
@@ -274,6 +275,11 @@ class TableFile(FoundFile):
         self._parts: dict[int, PartFile] = {}
         self._resolved: dict[tuple[int, ...], File | JoinedFile] = {}
 
+    def __reduce__(self) -> Any:
+        # Another process reads this file, and needs to know nothing about the others.
+        (found,) = alone([self.found])
+        return _table_file, (found, self.values, self._reading)
+
     @property
     def num_rows(self) -> int:
         return self._entry.file.rows
@@ -349,6 +355,25 @@ class TableFile(FoundFile):
                 kept=self._table.kept,
             )
         return self._parts[number]
+
+
+def _table_file(found: Found, values: tuple[pa.Scalar, ...], reading: ReadOptions) -> TableFile:
+    assert found.entry is not None
+    schemas = SchemaCache()
+    columns = TableColumns(found.entry.snapshot, schemas, reading)
+    return TableFile(found, values, schemas, reading, columns)
+
+
+def alone(found: Sequence[Found]) -> list[Found]:
+    """Return files of a table as those of one that has no others, so that they are small when sent."""
+    entries = [one.entry for one in found if one.entry is not None]
+    snapshot = entries[0].snapshot
+    version = replace(snapshot.version, files=tuple(entry.file for entry in entries))
+    small = replace(snapshot, version=version)
+    return [
+        replace(one, entry=TableEntry(small, entry.file))
+        for one, entry in zip(found, entries, strict=True)
+    ]
 
 
 class TableDictionaries:

@@ -1,14 +1,15 @@
 """Tables: what changes a directory of Mosaic files safely.
 
-changes   What operations do to a version, also after other writers have committed theirs
-columns   Compute new columns, file by file: column files beside base files
-commit    Commit a change: the next version, created only if nobody else was faster
-create    Create tables: new ones, or of the files that a directory contains
-progress  Progress of long operations
-rewrite   Rewrite files: delete rows, merge small files, fold column files into base files
-rows      Rows for a table: checked against its columns, and written as base files
-store     The objects of a table in its directory: versions, schemas and data files
-table     MosaicTable
-vacuum    Remove old versions, and files that no version names
-verify    Check a table: its versions, and all files of one of them
+changes       What operations do to a version, also after other writers have committed theirs
+column_files  Column files: new columns of base files, written beside them
+columns       New columns: how their values are computed from others, or looked up by key
+commit        Commit a change: the next version, created only if nobody else was faster
+create        Create tables: new ones, or of the files that a directory contains
+progress      Progress of long operations
+rewrite       Rewrite files: delete rows, merge small files, fold column files into base files
+rows          Rows for a table: checked against its columns, and written as base files
+store         The objects of a table in its directory: versions, schemas and data files
+table         MosaicTable
+vacuum        Remove old versions, and files that no version names
+verify        Check a table: its versions, and all files of one of them
 """

@@ -1,45 +1,22 @@
-"""Compute new columns, file by file: column files beside base files.
-
-A column file has the rows of its base file, in the same row groups. Only the columns that the values are
-computed from are read, and memory holds a part of a row group of these and a row group of the new columns,
-for each file that is worked on at the same time.
-"""
+"""New columns: how their values are computed from others, or looked up by key."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
-from itertools import pairwise
-from typing import Any, Final, Unpack
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..dataset.fileset import FileSet
-from ..dataset.table_files import DatasetFile
-from ..dataset.version import ColumnFile
-from ..errors import ColumnNotFoundError, SchemaMismatchError, UnsupportedError, located
+from ..errors import ColumnNotFoundError, SchemaMismatchError
 from ..file.batches import open_batches
-from ..file.options import WriteOptions
-from ..file.writer import MosaicWriter
-from ..format.annex import Base
 from ..format.plain_arrays import to_plain
 from ..format.types import plain_type
 from ..query.filters import project
-from ..query.query import Query, fields_of
+from ..query.query import fields_of
 from ..query.rows import one_batch
-from ..schemas.fit import Fits
-from ..storage.sink import Sink
-from ..threads import map_in_order
-from .changes import AddColumns, State
-from .progress import Progress, reporting
-from .store import TableStore
-
-# A function gets batches of at most so many rows.
-_BATCH_ROWS: Final = 131072
-# Row groups end where those of the base file end, however large they are.
-_NO_LIMIT: Final = 1 << 62
 
 
 class NewColumns(ABC):
@@ -116,7 +93,7 @@ def _conformed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def _nullable(schema: pa.Schema) -> pa.Schema:
+def nullable(schema: pa.Schema) -> pa.Schema:
     """Return columns that may be null: rows that are appended may lack them."""
     return pa.schema([field.with_nullable(True) for field in schema], schema.metadata)
 
@@ -136,7 +113,7 @@ class ExpressionColumns(NewColumns):
         }
         self.inputs = list(needed)
         empty = files.query(self.inputs).result.empty_table()
-        self.schema = _nullable(self.compute(one_batch(empty)).schema)
+        self.schema = nullable(self.compute(one_batch(empty)).schema)
 
     def compute(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         try:
@@ -173,7 +150,7 @@ class JoinedValues(NewColumns):
         self._keys = _Keys([_fitted(table, types.field(name)) for name in keys])
         self._check_unique(table)
         values = table.drop_columns(list(keys))
-        self.schema = _nullable(values.schema)
+        self.schema = nullable(values.schema)
         self._values = pa.Table.from_arrays(
             [_takeable(column) for column in values.columns], names=values.schema.names
         )
@@ -270,128 +247,3 @@ def check_new(names: Sequence[str], files: FileSet, replace: bool) -> None:
             raise ValueError(
                 f"the table has a column {name!r} already; pass replace=True (--replace) to replace it"
             )
-
-
-def write_column_files(
-    store: TableStore,
-    state: State,
-    files: FileSet,
-    new: NewColumns,
-    check: Callable[[Sequence[str]], None],
-    *,
-    progress: Progress = False,
-    **options: Unpack[WriteOptions],
-) -> AddColumns:
-    """Write a column file for each base file; return the change that adds them.
-
-    `files` are those of the table at the version `state`. `check` raises if columns of these names cannot
-    be added. If this fails, no file is left.
-    """
-    query = files.query(new.inputs)
-    made: dict[str, ColumnFile] = {}
-    digests: dict[str, str] = {}
-    # The first one alone, because it may tell the types. Files without rows do not.
-    order = sorted(files.files, key=lambda file: file.num_rows == 0)
-    if new.schema is not None:
-        check(new.schema.names)
-    with (
-        store.new_files() as open_file,
-        reporting("add columns", len(order), progress) as done,
-    ):
-        writer = _ColumnWriter(store, open_file, state, files, query, new, check, options)
-
-        def write(file: DatasetFile) -> tuple[str, ColumnFile, str, int]:
-            with located(file=file.name):
-                return writer.write(file)
-
-        for some, use_threads in ((order[:1], False), (order[1:], True)):
-            with closing(map_in_order(write, some, use_threads, purpose="columns")) as every:
-                for path, column_file, digest, rows in every:
-                    made[path], digests[path] = column_file, digest
-                    done(rows)
-    names = [] if new.schema is None else new.schema.names
-    return AddColumns(made, digests, names)
-
-
-class _ColumnWriter:
-    """Writes the column files of one operation."""
-
-    def __init__(
-        self,
-        store: TableStore,
-        open_file: Callable[[str], Sink],
-        state: State,
-        files: FileSet,
-        query: Query,
-        new: NewColumns,
-        check: Callable[[Sequence[str]], None],
-        options: WriteOptions,
-    ) -> None:
-        self._check = check
-        self._store = store
-        self._open_file = open_file
-        self._state = state
-        self._partitions = files.partitions
-        self._query = query
-        self._new = new
-        self._options = options
-        self._schema: str | None = None  # the digest of the new columns
-        self.paths: list[str] = []  # of all files, also of those that threads have not ended
-
-    def write(self, file: DatasetFile) -> tuple[str, ColumnFile, str, int]:
-        """Write a column file; return the path of its base, itself, the base's digest and its rows."""
-        entry = file.found.entry
-        assert entry is not None
-        base = self._base_of(file)
-        source = file.resolved(frozenset(self._query.schema.names) - {*self._partitions.names})
-        edges = source.metadata.row_edges
-        if any(start == end for start, end in pairwise(edges)):
-            raise UnsupportedError(
-                "a row group has no rows; compact the table before adding columns"
-            )
-        fits = Fits(self._query.schema, self._partitions)
-        path = self._store.new_column_path()
-        self.paths.append(path)
-        writer: MosaicWriter | None = None
-        try:
-            for group in range(len(edges) - 1):
-                for batch in source.batches(fits, [group], False, _BATCH_ROWS):
-                    for start in range(0, batch.num_rows, _BATCH_ROWS):
-                        part = self._query.finish_batch(batch.slice(start, _BATCH_ROWS))
-                        found = self._new.compute(part)
-                        if writer is None:
-                            writer = self._open(path, found.schema, base)
-                        writer.write_batch(found)
-                assert writer is not None
-                writer.flush()
-            if writer is None:  # there are no rows
-                writer = self._open(path, self._new.schema, base)
-            writer.close()
-        except BaseException:
-            if writer is not None:
-                writer.abandon()
-            raise
-        if self._schema is None:
-            self._schema = self._store.put_schema(writer.schema, self._state.digests, self._options)
-        made = ColumnFile(path, writer.num_bytes, self._schema, self._state.number)
-        return entry.file.path, made, base.digest.hex(), entry.file.rows
-
-    def _base_of(self, file: DatasetFile) -> Base:
-        entry = file.found.entry
-        assert entry is not None
-        known = entry.file
-        if known.digest is not None:
-            return Base(known.rows, known.size, bytes.fromhex(known.digest))
-        return file.parts[0].identity()
-
-    def _open(self, path: str, schema: pa.Schema | None, base: Base) -> MosaicWriter:
-        if schema is None:
-            raise ValueError("there are no rows to compute columns from; pass schema=")
-        if self._new.schema is None:
-            self._check(schema.names)
-            self._new.schema = _nullable(schema)
-        options: WriteOptions = {**self._options, "row_group_bytes": _NO_LIMIT}
-        options |= {"row_group_size": None, "annex": True}
-        writer = MosaicWriter(self._open_file(path), self._new.schema, **options)
-        writer.belong_to(base)
-        return writer

@@ -1,13 +1,12 @@
 """Rewrite files: delete rows, merge small files, fold column files into base files.
 
 New files take the place of old ones in the next version. The old ones stay until `vacuum` removes them, so
-that earlier versions can be read.
+that earlier versions can be read. Other processes can write some of the files.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence, Set as AbstractSet
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import groupby
@@ -20,14 +19,13 @@ from ..dataset.fileset import FileSet
 from ..dataset.table_files import DatasetFile
 from ..dataset.version import BaseFile
 from ..file.concat import Mode, concatenate, kept_options
+from ..file.opening import SchemaCache
 from ..file.options import WriteOptions
 from ..file.writer import MosaicWriter
 from ..schemas.fit import plain_schema
-from ..storage.listing import join
-from ..storage.sink import Sink
-from ..storage.staging import SUFFIX, new_prefix
 from ..threads import map_in_order
 from .changes import ReplaceFiles, Rewritten, State
+from .column_files import OpenFile
 from .progress import Progress, reporting
 from .store import TableStore
 
@@ -39,6 +37,79 @@ Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True)
+class BaseWriter:
+    """Writes base files that take the place of others. It can be sent to another process.
+
+    store    the directory of the table
+    number   of the version whose files are rewritten
+    known    digests of columns that are stored already
+    options  of the writer of the files
+    job      in the names of the files, see `TableStore.new_path`
+    """
+
+    store: TableStore
+    number: int
+    known: AbstractSet[str]
+    options: WriteOptions
+    job: str | None = None
+
+    def fold(self, file: DatasetFile, open_file: OpenFile) -> Rewritten:
+        """Write a file together with its column files, without columns that were dropped."""
+        return Rewritten((entry_of(file).path,), self.write(_alone([file]), open_file))
+
+    def merge(self, group: Sequence[DatasetFile], mode: Mode, open_file: OpenFile) -> Rewritten:
+        """Write one file in place of some, by copying row groups if that is possible."""
+        paths = tuple(entry_of(file).path for file in group)
+        can_copy = mode != "rewrite" and _is_copyable(group)
+        if mode == "copy" and not can_copy:
+            raise ValueError(
+                f"{group[0].name}: its column files, or columns that were dropped, cannot be "
+                'copied; use mode="auto"'
+            )
+        if not can_copy:
+            return Rewritten(paths, self.write(_alone(group), open_file), 0)
+        path = self._new_path(group[0])
+        sources: list[File] = [file.parts[0] for file in group]
+        report = concatenate(sources, open_file(path), mode=mode, **self.options)
+        added = min(entry_of(file).added for file in group)
+        return Rewritten(paths, self._described(path, added), report.num_copied)
+
+    def write(self, files: FileSet, open_file: OpenFile, kept: Any = None) -> BaseFile:
+        """Write the columns that files provide, of all rows or those that are `kept`."""
+        sources = [part for file in files.files for part in file.parts]
+        schema = _schema_of(files, {name for file in files.files for name in file.columns.names()})
+        options: WriteOptions = {**kept_options(sources, plain_schema(schema)), **self.options}
+        path = self._new_path(files.files[0])
+        query = files.query(schema.names, kept)
+        with MosaicWriter(open_file(path), schema, **options) as writer:
+            for batch in files.iter_batches(query, _BATCH_ROWS):
+                writer.write_batch(batch)
+        return self._described(path, self.number)
+
+    def write_empty(self, files: FileSet, file: DatasetFile, open_file: OpenFile) -> BaseFile:
+        """Write a file without rows, in the folder of `file`, that has all columns of `files`."""
+        path = self._new_path(file)
+        schema = _schema_of(files, set(files.column_names()))
+        MosaicWriter(open_file(path), schema, **self.options).close()
+        return self._described(path, self.number)
+
+    def _described(self, path: str, added: int) -> BaseFile:
+        """Return the entry of a file that was written."""
+        file = File(self.store.found(path), (), SchemaCache())
+        metadata = file.metadata
+        options: WriteOptions = {
+            "num_buckets": metadata.num_buckets,
+            "compression": metadata.compression,
+            "array_layout": metadata.schema_block.array_layout,
+        }
+        digest = self.store.put_schema(metadata.schema, self.known, options)
+        return BaseFile(path, file.size, metadata.num_rows, digest, added)
+
+    def _new_path(self, file: DatasetFile) -> str:
+        return self.store.new_path(_folder(file), self.job)
+
+
+@dataclass(frozen=True, slots=True)
 class Rewriter:
     """Rewrites files of a table at a version."""
 
@@ -46,7 +117,12 @@ class Rewriter:
     state: State
     files: FileSet
     options: WriteOptions
-    open_file: Callable[[str], Sink]  # of `TableStore.new_files`
+    open_file: OpenFile
+
+    def writer(self, job: str | None = None) -> BaseWriter:
+        """Return what writes the new files, here or in another process."""
+        known = frozenset(self.state.digests)
+        return BaseWriter(self.store, self.state.number, known, self.options, job)
 
     def delete(self, filters: Any, progress: Progress = False) -> ReplaceFiles:
         """Write files without the rows that match; return the change."""
@@ -62,6 +138,7 @@ class Rewriter:
                 if any(part.found.place in planned for part in (file, *file.parts))
             ]
         deleted = 0
+        writer = self.writer()
 
         def rewritten(file: DatasetFile) -> tuple[Rewritten | None, int]:
             path = entry_of(file).path
@@ -72,7 +149,7 @@ class Rewriter:
                 return Rewritten((path,), None), count
             if count == 0:
                 return None, 0
-            return Rewritten((path,), self._written(alone, kept)), count
+            return Rewritten((path,), writer.write(alone, self.open_file, kept)), count
 
         groups: list[Rewritten] = []
         with reporting("delete", len(candidates), progress) as done:
@@ -93,43 +170,39 @@ class Rewriter:
             number = next(i for i, group in enumerate(groups) if group.new is None)
             (path,) = groups[number].old
             (file,) = (one for one in self.files.files if entry_of(one).path == path)
-            groups[number] = Rewritten((path,), self._emptied(file))
+            empty = self.writer().write_empty(self.files, file, self.open_file)
+            groups[number] = Rewritten((path,), empty)
 
     def fold(self, progress: Progress = False) -> ReplaceFiles:
         """Write a base file in place of each that has column files or dropped columns."""
-        files = [file for file in self.files.files if entry_of(file).columns or self._hides(file)]
+        writer = self.writer()
 
         def rewritten(file: DatasetFile) -> Rewritten:
-            return Rewritten((entry_of(file).path,), self._written(self._alone([file])))
+            return writer.fold(file, self.open_file)
 
+        files = self.foldable()
         return self._rewrite("fold", files, rewritten, lambda file: file.num_rows, progress)
+
+    def foldable(self) -> list[DatasetFile]:
+        """Return the files that have column files or dropped columns."""
+        return [file for file in self.files.files if entry_of(file).columns or self._hides(file)]
 
     def _hides(self, file: DatasetFile) -> bool:
         """Return whether the base file has columns that were dropped."""
-        entry = entry_of(file)
-        columns = self.state.columns.schema_file(entry.schema).columns
-        dropped = self.state.version.dropped_since(entry.added)
-        return any(columns.find(name) is not None for name in dropped)
+        columns = self.state.columns.schema_file(entry_of(file).schema).columns
+        return any(columns.find(name) is not None for name in dropped_from(file))
 
     def compact(self, target_bytes: int, mode: Mode, progress: Progress = False) -> ReplaceFiles:
         """Merge neighbouring small files of each partition; return the change."""
-        groups = list(self._groups(target_bytes))
+        writer = self.writer()
 
         def rewritten(group: Sequence[DatasetFile]) -> Rewritten:
-            paths = tuple(entry_of(file).path for file in group)
-            can_copy = mode != "rewrite" and self._is_copyable(group)
-            if mode == "copy" and not can_copy:
-                raise ValueError(
-                    f"{group[0].name}: its column files, or columns that were dropped, cannot be "
-                    'copied; use mode="auto"'
-                )
-            if can_copy:
-                return Rewritten(paths, *self._copied(group, mode))
-            return Rewritten(paths, self._written(self._alone(group)), 0)
+            return writer.merge(group, mode, self.open_file)
 
         def rows_of(group: Sequence[DatasetFile]) -> int:
             return sum(file.num_rows for file in group)
 
+        groups = list(self.mergeable(target_bytes))
         return self._rewrite("compact", groups, rewritten, rows_of, progress)
 
     def _rewrite(
@@ -150,7 +223,7 @@ class Rewriter:
                 done(rows_of(item))
         return ReplaceFiles(operation, groups, True)
 
-    def _groups(self, target_bytes: int) -> Iterator[list[DatasetFile]]:
+    def mergeable(self, target_bytes: int) -> Iterator[list[DatasetFile]]:
         """Yield runs of small files of one partition, each up to about `target_bytes`."""
         by_folder: dict[str, list[DatasetFile]] = {}
         for file in self.files.files:
@@ -162,70 +235,6 @@ class Rewriter:
                 if is_small:
                     yield from _packed(list(run), target_bytes)
 
-    def _is_copyable(self, group: Sequence[DatasetFile]) -> bool:
-        """Return whether the base files have all columns, and lack or hide the same ones."""
-        version = self.state.version
-        entries = [entry_of(file) for file in group]
-        hidden = {version.dropped_since(entry.added) for entry in entries}
-        if len(hidden) > 1 or any(entry.columns for entry in entries):
-            return False
-        # Columns that are hidden are copied, too, and may have different types in other files.
-        return hidden == {frozenset()} or len({entry.schema for entry in entries}) == 1
-
-    def _copied(self, group: Sequence[DatasetFile], mode: Mode) -> tuple[BaseFile, int]:
-        """Merge files by copying row groups; return the new file, and how many were copied."""
-        path = self._new_path(group[0])
-        sources: list[File] = [file.parts[0] for file in group]
-        report = concatenate(sources, self.open_file(path), mode=mode, **self.options)
-        added = min(entry_of(file).added for file in group)
-        return self._described(path, added), report.num_copied
-
-    def _alone(self, group: Sequence[DatasetFile]) -> FileSet:
-        """Return files with the columns and types that they have, whatever other files have."""
-        return FileSet([file.found for file in group])
-
-    def _written(self, files: FileSet, kept: Any = None) -> BaseFile:
-        """Write the columns that files provide, of all rows or those that are `kept`."""
-        sources = [part for file in files.files for part in file.parts]
-        schema = self._schema_of(
-            files, {name for file in files.files for name in file.columns.names()}
-        )
-        options: WriteOptions = {**kept_options(sources, plain_schema(schema)), **self.options}
-        path = self._new_path(files.files[0])
-        query = files.query(schema.names, kept)
-        with MosaicWriter(self.open_file(path), schema, **options) as writer:
-            for batch in files.iter_batches(query, _BATCH_ROWS):
-                writer.write_batch(batch)
-        return self._described(path, self.state.number)
-
-    def _emptied(self, file: DatasetFile) -> BaseFile:
-        """Write a file without rows that has all columns of the table."""
-        path = self._new_path(file)
-        schema = self._schema_of(self.files, set(self.files.column_names()))
-        MosaicWriter(self.open_file(path), schema, **self.options).close()
-        return self._described(path, self.state.number)
-
-    def _schema_of(self, files: FileSet, names: set[str]) -> pa.Schema:
-        """Return the columns called `names` as a file has them."""
-        whole = files.schema
-        return pa.schema([field for field in whole if field.name in names], whole.metadata)
-
-    def _described(self, path: str, added: int) -> BaseFile:
-        """Return the entry of a file that was written."""
-        file = File(self.state.snapshot.part(path, None), (), self.state.columns.schemas)
-        metadata = file.metadata
-        options: WriteOptions = {
-            "num_buckets": metadata.num_buckets,
-            "compression": metadata.compression,
-            "array_layout": metadata.schema_block.array_layout,
-        }
-        digest = self.store.put_schema(metadata.schema, self.state.digests, options)
-        return BaseFile(path, file.size, metadata.num_rows, digest, added)
-
-    def _new_path(self, file: DatasetFile) -> str:
-        folder = _folder(file)
-        return join(folder, f"{new_prefix()}-{os.urandom(8).hex()}{SUFFIX}")
-
     def _each(
         self, work: Callable[[Any], Result], items: Sequence[Any]
     ) -> Generator[Result, None, None]:
@@ -236,6 +245,34 @@ def entry_of(file: DatasetFile) -> BaseFile:
     """Return what a version says about a file of a table."""
     assert file.found.entry is not None
     return file.found.entry.file
+
+
+def _alone(group: Sequence[DatasetFile]) -> FileSet:
+    """Return files with the columns and types that they have, whatever other files have."""
+    return FileSet([file.found for file in group])
+
+
+def _is_copyable(group: Sequence[DatasetFile]) -> bool:
+    """Return whether the base files have all columns, and lack or hide the same ones."""
+    entries = [entry_of(file) for file in group]
+    hidden = {dropped_from(file) for file in group}
+    if len(hidden) > 1 or any(entry.columns for entry in entries):
+        return False
+    # Columns that are hidden are copied, too, and may have different types in other files.
+    return hidden == {frozenset()} or len({entry.schema for entry in entries}) == 1
+
+
+def dropped_from(file: DatasetFile) -> frozenset[str]:
+    """Return the columns that were dropped since a base file was written."""
+    assert file.found.entry is not None
+    snapshot, entry = file.found.entry
+    return snapshot.version.dropped_since(entry.added)
+
+
+def _schema_of(files: FileSet, names: set[str]) -> pa.Schema:
+    """Return the columns called `names` as a file has them."""
+    whole = files.schema
+    return pa.schema([field for field in whole if field.name in names], whole.metadata)
 
 
 def _folder(file: DatasetFile) -> str:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence, Set as AbstractSet
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set as AbstractSet
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
 
+from ..dataset.found import Found
 from ..dataset.snapshot import (
     Snapshot,
     list_objects,
@@ -131,7 +132,7 @@ class TableStore:
     # ---- schemas
 
     def put_schema(
-        self, schema: pa.Schema, known: set[str], options: WriteOptions | None = None
+        self, schema: pa.Schema, known: AbstractSet[str], options: WriteOptions | None = None
     ) -> str:
         """Store columns, unless their digest is `known`, and return it.
 
@@ -152,9 +153,22 @@ class TableStore:
 
     # ---- data files
 
-    def new_column_path(self) -> str:
-        """Return a new path for a column file."""
-        return f"{COLUMNS}/{new_prefix()}-{os.urandom(8).hex()}{SUFFIX}"
+    def new_column_path(self, job: str | None = None) -> str:
+        """Return a new path for a column file, see `new_path`."""
+        return self.new_path(COLUMNS, job)
+
+    def new_path(self, folder: str, job: str | None = None) -> str:
+        """Return a new path for a file in a folder of the table.
+
+        `job` is the number of a job of many processes, in hexadecimal digits: until it has ended,
+        `vacuum` does not remove its files.
+        """
+        parts = (new_prefix(), *([] if job is None else [job]), os.urandom(8).hex())
+        return join(folder, f"{'-'.join(parts)}{SUFFIX}")
+
+    def found(self, path: str) -> Found:
+        """Return a file by its path, as a file of its own."""
+        return Found(join(self.name, path), self.filesystem, join(self.path, path), None, {})
 
     def open_file(self, path: str) -> Sink:
         """Open a new file for writing, which appears when it is complete."""
@@ -218,6 +232,17 @@ class TableStore:
         """
         expected: dict[str, int | None] = {one.path: one.size for one in files}
         expected |= {schema_name(one.schema): None for one in files if one.schema not in known}
+        for path in self.missing(expected):
+            raise ConflictError(
+                "the file was removed before it was committed; call vacuum with an older_than= "
+                "that is longer than the longest operation",
+                file=join(self.name, path),
+            )
+        if self.filesystem is None:
+            self._sync_directories(expected)
+
+    def missing(self, expected: Mapping[str, int | None]) -> list[str]:
+        """Return the paths at which there is no file, or one of another size than expected."""
 
         def found(path: str) -> tuple[str, int | None]:
             return insist(
@@ -226,15 +251,11 @@ class TableStore:
 
         remote = self.filesystem is not None
         every = map_in_order(found, expected, remote, purpose="files", threads=REMOTE_THREADS)
-        for (path, size), (kind, actual) in zip(expected.items(), every, strict=True):
-            if kind != "file" or size not in (actual, None):
-                raise ConflictError(
-                    "the file was removed before it was committed; call vacuum with an older_than= "
-                    "that is longer than the longest operation",
-                    file=join(self.name, path),
-                )
-        if self.filesystem is None:
-            self._sync_directories(expected)
+        return [
+            path
+            for (path, size), (kind, actual) in zip(expected.items(), every, strict=True)
+            if kind != "file" or size not in (actual, None)
+        ]
 
     def _sync_directories(self, paths: Iterable[str]) -> None:
         """Make sure that the directories of files survive a power failure, whoever has made them."""

@@ -21,13 +21,8 @@ from ..file.concat import Mode, check_mode
 from ..file.options import WriteOptions, accepts_options, check_names
 from ..memory import MemoryLimit
 from .changes import Append, Change, DropColumns, Restore, State
-from .columns import (
-    ExpressionColumns,
-    FunctionColumns,
-    JoinedValues,
-    check_new,
-    write_column_files,
-)
+from .column_files import write_column_files
+from .columns import ExpressionColumns, FunctionColumns, JoinedValues, check_new
 from .commit import TableChange, commit
 from .create import adopt, create_new, existing_files
 from .rewrite import Rewriter
