@@ -25,7 +25,7 @@ ROOMS = {
     "table": "errors memory threads format storage schemas query file dataset",
     "convert": "errors memory threads format storage schemas query file dataset",
     "interop": "errors memory format schemas query file dataset",
-    "spark": "errors memory threads format storage schemas query file dataset convert",
+    "spark": "errors memory threads format storage schemas query file dataset table convert",
     "cli": "version errors memory format storage schemas query file dataset table convert spark",
     "api": "memory format file dataset",
 }

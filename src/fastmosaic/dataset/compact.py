@@ -16,6 +16,7 @@ from ..errors import UnsupportedError
 from ..file.concat import ConcatReport, Mode, check_mode, concatenate, kept_options
 from ..file.options import WriteOptions, accepts_options, check_names
 from ..schemas.fit import plain_schema
+from ..storage.location import locate
 from ..storage.replace import keep_status
 from ..storage.staging import SUFFIX, Staging
 from ..threads import map_in_order
@@ -72,10 +73,23 @@ class Compaction:
         """Look for small files in a directory."""
         if target_bytes < 1:
             raise ValueError(f"target_bytes must be at least 1, not {target_bytes}")
+        found = locate(path, None)
+        if found is None:
+            raise TypeError(
+                f"expected the path of a directory, not an object of type {type(path).__name__}"
+            )
+        if found[1] is not None:
+            raise UnsupportedError(
+                f"{found[0]}: this storage cannot replace the files of a directory in one step, and "
+                "readers would see rows twice, or not at all; make the directory a table with "
+                "fastmosaic.MosaicTable.create(path), which can be compacted, or write larger "
+                "files to another directory with fastmosaic.spark.concat"
+            )
+        path = found[2]
         if not os.path.isdir(path):
             if os.path.exists(path):
                 raise NotADirectoryError(f"{path} is a file: pass a directory")
-            raise FileNotFoundError(f"{path} does not exist: pass a local directory")
+            raise FileNotFoundError(f"{path} does not exist: pass a directory")
         base = os.path.realpath(path)
         if list_versions(base, None, base):
             raise ValueError(

@@ -94,7 +94,7 @@ def concat(
 
 def open_sources(found: Sequence[Found]) -> list[File]:
     """Read the metadata of files that are to be merged."""
-    _check_no_table(found)
+    check_no_table(found)
     _check_partitions(found)
     schemas = SchemaCache()
     files = [File(one, (), schemas) for one in found]
@@ -103,7 +103,7 @@ def open_sources(found: Sequence[Found]) -> list[File]:
     return files
 
 
-def _check_no_table(files: Sequence[Found]) -> None:
+def check_no_table(files: Sequence[Found]) -> None:
     """Raise ValueError if files belong to a table, whose columns may be in other files."""
     for file in files:
         if file.entry is not None:

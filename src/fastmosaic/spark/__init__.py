@@ -2,7 +2,7 @@
 
 app        the jobs as an application for spark-submit
 gateway    a second gateway to Spark's JVM, for the objects that Spark's planner calls
-jobs       convert, compact, verify, profile
+jobs       add_columns, fold, vacuum, convert, compact, concat, verify, profile
 jvm        access to classes in Spark's JVM that are not public API
 mapped     read and write through mapInArrow, for Spark 3.5
 planner    read: a DataFrame that Spark's planner prunes
@@ -17,18 +17,26 @@ import importlib
 import typing
 
 if typing.TYPE_CHECKING:
+    from .jobs.columns import add_columns
     from .jobs.compact import compact
+    from .jobs.concat import concat
     from .jobs.convert import convert
+    from .jobs.fold import fold
     from .jobs.profile import profile
     from .jobs.report import (
+        AddColumnsReport,
         ColumnProfile,
         CompactReport,
         ConvertReport,
         DatasetVerifyReport,
         Failure,
+        FoldReport,
+        MergeReport,
         ProfileReport,
+        TableVacuumReport,
         VerifiedFile,
     )
+    from .jobs.vacuum import vacuum
     from .jobs.verify import verify
     from .planner.plan import ScanReport, scans
     from .planner.read import read
@@ -37,21 +45,29 @@ if typing.TYPE_CHECKING:
     from .source.write import write
 
 __all__ = [
+    "AddColumnsReport",
     "ColumnProfile",
     "CompactReport",
     "ConvertReport",
     "DatasetVerifyReport",
     "Failure",
+    "FoldReport",
+    "MergeReport",
     "MosaicDataSource",
     "ProfileReport",
     "ScanReport",
+    "TableVacuumReport",
     "VerifiedFile",
+    "add_columns",
     "compact",
+    "concat",
     "convert",
+    "fold",
     "profile",
     "read",
     "scans",
     "session",
+    "vacuum",
     "verify",
     "write",
 ]
@@ -60,12 +76,16 @@ __all__ = [
 _MODULES = {
     "MosaicDataSource": "source.source",
     "ScanReport": "planner.plan",
+    "add_columns": "jobs.columns",
     "compact": "jobs.compact",
+    "concat": "jobs.concat",
     "convert": "jobs.convert",
+    "fold": "jobs.fold",
     "profile": "jobs.profile",
     "read": "planner.read",
     "scans": "planner.plan",
     "session": "sessions",
+    "vacuum": "jobs.vacuum",
     "verify": "jobs.verify",
     "write": "source.write",
 }

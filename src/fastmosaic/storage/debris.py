@@ -47,9 +47,10 @@ _ENTRIES_PER_SKIP: Final = 100
 _STARTS: Final = (".", "_", "fastmosaic-")
 _LOCKED: Final = "write-"  # begins the identity of a staging that is locked
 _IDENTITY: Final = (
-    r"(?:(?:(?:write|job)-)?[0-9a-f]{32}|(?:convert|compact)-[0-9a-f]{16}"
+    r"(?:(?:(?:write|job)-)?[0-9a-f]{32}|(?:convert|compact|concat|columns|fold)-[0-9a-f]{16}"
     r"|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})"
 )
+_JOB: Final = re.compile(r"[a-z]+-([0-9a-f]{16})")
 _TEMPORARY: Final = re.compile(r"\..*\.[0-9a-f]{16}\.fastmosaic-(tmp|locked)", re.DOTALL)
 _SPOOL: Final = re.compile(r"fastmosaic-(tmp|locked)-[a-z0-9_]{8}(?:-.*)?", re.DOTALL)
 _INSIDE: Final = re.compile(rf"_staging-(?P<identity>{_IDENTITY})(?:\.ending)?")
@@ -96,6 +97,13 @@ def stagings_of(path: str, verb: str) -> list[str]:
         if name.startswith(start) and _is_of(_BESIDE, name, verb)
     ]
     return [f"{path}/{name}" for name in inside] + [f"{parent}/{name}" for name in beside]
+
+
+def job_of_staging(path: str) -> str | None:
+    """Return the number in the name of a staging directory inside of a directory, if it is a job's."""
+    found = _INSIDE.fullmatch(path.rpartition("/")[2])
+    job = None if found is None else _JOB.fullmatch(found["identity"])
+    return None if job is None else job[1]
 
 
 def _is_of(pattern: re.Pattern[str], name: str, verb: str) -> bool:

@@ -7,11 +7,11 @@ for each file that is worked on at the same time. Other processes can write some
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence, Set as AbstractSet
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set as AbstractSet
 from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Final, TypeAlias, Unpack
+from typing import Any, Final, TypeAlias, Unpack
 
 import pyarrow as pa
 
@@ -52,6 +52,16 @@ class WrittenColumns:
     path: str
     size: int
     schema: str  # the digest of the columns
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what JSON can represent; each new file with its size and the digest of its columns."""
+        files = [(self.path, self.size, self.schema)]
+        return {"base": self.base, "digest": self.digest, "rows": self.rows, "files": files}
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> WrittenColumns:
+        ((path, size, schema),) = document["files"]
+        return cls(document["base"], document["digest"], document["rows"], path, size, schema)
 
 
 def added(written: Iterable[WrittenColumns], number: int, names: Sequence[str]) -> AddColumns:

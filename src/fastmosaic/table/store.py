@@ -5,10 +5,11 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set as AbstractSet
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -41,6 +42,8 @@ from ..storage.retry import insist
 from ..storage.sink import Sink, open_sink
 from ..storage.staging import SUFFIX, WITHOUT_DIRECTORIES, new_prefix
 from ..threads import REMOTE_THREADS, map_in_order
+
+_OF_JOB: Final = re.compile(r"part-[0-9]{20}-([0-9a-f]{16})-[0-9a-f]{16}\.mosaic")
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,3 +269,9 @@ class TableStore:
                 above.add(folder)
         for folder in above:
             sync(join(self.path, folder))
+
+
+def job_of(path: str) -> str | None:
+    """Return the number of the job that has written a file, see `TableStore.new_path`; None if none has."""
+    found = _OF_JOB.fullmatch(path.rpartition("/")[2])
+    return None if found is None else found[1]

@@ -471,19 +471,15 @@ class MosaicTable:
         ----------
         older_than : timedelta or number of seconds, default 7 days
             Nothing younger is removed. It must be longer than the longest operation, because the files
-            of an operation that is not yet committed are named by no version.
+            of an operation that is not yet committed are named by no version. The files of a job of
+            Spark stay in any case, until it has written nothing for 7 days.
         keep_versions : int, default 1
             How many of the newest versions to keep, however old they are.
         dry_run : bool, default False
             Return what would be removed, and remove nothing.
         """
         self._changing()
-        age = older_than if isinstance(older_than, timedelta) else timedelta(seconds=older_than)
-        if age < timedelta(0):
-            raise ValueError("older_than must not be negative")
-        if keep_versions < 1:
-            raise ValueError(f"keep_versions must be at least 1, not {keep_versions}")
-        self._snapshot, report = vacuum(self._store, age, keep_versions, dry_run)
+        self._snapshot, report = vacuum(self._store, older_than, keep_versions, dry_run)
         return report
 
     def _changing(self) -> State:

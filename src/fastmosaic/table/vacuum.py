@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 from ..dataset.snapshot import Snapshot
 from ..dataset.version import CREATING, VERSIONS, Version, is_name_of_file, version_name
 from ..errors import ConflictError
-from ..storage.debris import MAX_JOB_AGE, Debris, find_debris
+from ..storage.debris import MAX_JOB_AGE, Debris, find_debris, job_of_staging
 from ..storage.listing import join
 from ..storage.location import as_arrow
 from ..storage.replace import remove_empty
@@ -21,7 +21,7 @@ from ..storage.retry import insist
 from ..threads import REMOTE_THREADS, map_in_order
 from .changes import State, Vacuum
 from .commit import commit
-from .store import TableStore
+from .store import TableStore, job_of
 
 DEFAULT_AGE: Final = timedelta(days=7)
 
@@ -50,19 +50,32 @@ class _Unnamed(NamedTuple):
 
 
 def vacuum(
-    store: TableStore, older_than: timedelta, keep_versions: int, dry_run: bool
+    store: TableStore,
+    older_than: timedelta | float,
+    keep_versions: int,
+    dry_run: bool,
+    remove: Callable[[TableStore, Sequence[str]], None] | None = None,
 ) -> tuple[Snapshot, VacuumReport]:
     """Remove versions and files that are older than `older_than`; return the table as it is then.
+
+    `remove` removes files by their paths, and may do so in other processes.
 
     Others may write at the same time. Nobody can read a version that was removed, to return to it.
     Whoever has read it before finds that a version was committed meanwhile, which marks the removal.
     So whatever names files of removed versions comes before that mark, and is seen here.
     """
-    limit = datetime.now(UTC) - older_than
+    age = older_than if isinstance(older_than, timedelta) else timedelta(seconds=older_than)
+    if age < timedelta(0):
+        raise ValueError("older_than must not be negative")
+    if keep_versions < 1:
+        raise ValueError(f"keep_versions must be at least 1, not {keep_versions}")
+    limit = datetime.now(UTC) - age
     known: dict[int, Version] = {}
     old = _old(_versions(store, known), limit, keep_versions)
     candidates = _files_before(store, limit)
-    debris = _debris(store, older_than)
+    # A job that ends before this has committed its files, which is seen below.
+    debris, jobs = _debris(store, age)
+    candidates = [one for one in candidates if job_of(one.path) not in jobs]
     if not dry_run:
         for number in old:
             store.remove(version_name(number))
@@ -79,7 +92,7 @@ def vacuum(
             continue  # a version of another writer may name some of the files
         break
     if not dry_run:
-        _remove_files(store, [one.path for one in unused], limit)
+        _remove_files(store, [one.path for one in unused], limit, remove or remove_files)
         _remove_debris(store, debris)
     unused += [_Unnamed(_relative(store, one.path), one.num_bytes) for one in debris]
     return snapshot, VacuumReport(
@@ -137,13 +150,18 @@ def _files_before(store: TableStore, limit: datetime, folder: str = "") -> list[
     ]
 
 
-def _remove_files(store: TableStore, paths: Sequence[str], limit: datetime) -> None:
+def _remove_files(
+    store: TableStore,
+    paths: Sequence[str],
+    limit: datetime,
+    remove: Callable[[TableStore, Sequence[str]], None],
+) -> None:
     """Remove files, and directories of base files that are empty then."""
     files = [path for path in paths if not path.startswith(f"{VERSIONS}/")]
-    _remove(store, files)
+    remove(store, files)
     # Columns have their name from their content. A writer may just have written the same ones.
     still = {one.path for one in _files_before(store, limit, VERSIONS)}
-    _remove(store, [path for path in paths if path in still])
+    remove_files(store, [path for path in paths if path in still])
     if store.filesystem is None:
         for folder in {path.rpartition("/")[0] for path in files}:
             parts = folder.split("/")
@@ -151,17 +169,24 @@ def _remove_files(store: TableStore, paths: Sequence[str], limit: datetime) -> N
             remove_empty([join(store.path, one) for one in above if one])
 
 
-def _remove(store: TableStore, paths: Sequence[str]) -> None:
+def remove_files(store: TableStore, paths: Sequence[str]) -> None:
+    """Remove files by their paths, relative to the table."""
     remote = store.filesystem is not None
     for _ in map_in_order(store.remove, paths, remote, purpose="files", threads=REMOTE_THREADS):
         pass
 
 
-def _debris(store: TableStore, older_than: timedelta) -> list[Debris]:
-    """Return what writers that were killed have left, except for the files that they have completed."""
+def _debris(store: TableStore, older_than: timedelta) -> tuple[list[Debris], set[str | None]]:
+    """Return what writers that were killed have left, and the numbers of jobs that may go on.
+
+    What they have left are not the files that they have completed. Those of a job have its number in
+    their names.
+    """
     age = older_than.total_seconds()
     found = insist(store.name, lambda: find_debris(store.filesystem, store.path))
-    return [one for one in found if one.is_dead(age, max(age, MAX_JOB_AGE))]
+    dead = [one for one in found if one.is_dead(age, max(age, MAX_JOB_AGE))]
+    jobs = {job_of_staging(one.path) for one in found if one not in dead}
+    return dead, jobs - {None}
 
 
 def _remove_debris(store: TableStore, debris: Iterable[Debris]) -> None:

@@ -11,14 +11,19 @@ from ...query.selection import split_names
 from ..arguments import Commands, add_follow_links, add_json, size
 from ..exit import NO, OK, reported
 from ..output.console import Console
+from ..target import add_mode
 from .stats import print_profiles
+from .table import add_vacuum_options
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_DESCRIPTION = "Convert, compact, verify and profile many files with Apache Spark."
+_DESCRIPTION = (
+    "Convert, compact, verify and profile many files with Apache Spark, and change tables."
+)
 _EPILOG = """\
 examples:
+  fastmosaic spark add-columns features "ratio = a / b" "kind = coalesce(kind, 'none')"
   fastmosaic spark convert warehouse data --statistics id
   fastmosaic spark verify data --records checked
   fastmosaic spark COMMAND --help
@@ -80,18 +85,50 @@ def add_jobs(parser: argparse.ArgumentParser) -> None:
         "--check-schema", action="store_true", help="fail if the files have different schemas"
     )
     one.add_argument("--skip-bad", action="store_true", help="skip and report unreadable files")
-    existing = one.add_mutually_exclusive_group()
-    existing.add_argument("--overwrite", action="store_true", help="replace the files in DST")
-    existing.add_argument("--append", action="store_true", help="add files to those in DST")
+    _add_existing(one)
     _add_no_resume(one)
     add_follow_links(one)
     one.set_defaults(job=_convert)
 
     one = jobs.add_parser("compact", help="merge small files into larger ones")
-    one.add_argument("path", metavar="PATH", help="a directory")
+    one.add_argument("path", metavar="PATH", help="a table, or a local directory")
     _add_target_bytes(one)
+    add_mode(one)
     _add_no_resume(one)
     one.set_defaults(job=_compact)
+
+    one = jobs.add_parser("concat", help="write files to another directory as larger ones")
+    one.add_argument("src", nargs="+", metavar="SRC", help="files, directories, globs or URIs")
+    one.add_argument("dst", metavar="DST", help="the directory to write")
+    _add_target_bytes(one)
+    add_mode(one)
+    _add_existing(one)
+    _add_no_resume(one)
+    add_follow_links(one)
+    one.set_defaults(job=_concat)
+
+    one = jobs.add_parser("add-columns", help="add columns to a table")
+    _add_table(one)
+    one.add_argument(
+        "expressions",
+        nargs="+",
+        type=assignment,
+        metavar="NAME=EXPRESSION",
+        help='a column and an expression in Spark SQL, e.g. "ratio = a / b"',
+    )
+    one.add_argument("--replace", action="store_true", help="replace columns that exist")
+    _add_no_resume(one)
+    one.set_defaults(job=_add_columns)
+
+    one = jobs.add_parser("fold", help="rewrite files of a table with their added columns")
+    _add_table(one)
+    _add_no_resume(one)
+    one.set_defaults(job=_fold)
+
+    one = jobs.add_parser("vacuum", help="remove old versions and unused files of a table")
+    _add_table(one)
+    add_vacuum_options(one)
+    one.set_defaults(job=_vacuum)
 
     one = jobs.add_parser("verify", help="check files for damage")
     one.add_argument("path", nargs="+", metavar="PATH", help="files, directories, globs or URIs")
@@ -113,6 +150,31 @@ def add_jobs(parser: argparse.ArgumentParser) -> None:
         add_json(one)
         one.add_argument("--master", help="Spark master URL (default: all cores of this machine)")
         one.set_defaults(run=run)
+
+
+def _add_table(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("table", metavar="TABLE", help="the directory or URI of a table")
+
+
+def _add_existing(parser: argparse.ArgumentParser) -> None:
+    existing = parser.add_mutually_exclusive_group()
+    existing.add_argument("--overwrite", action="store_true", help="replace the files in DST")
+    existing.add_argument("--append", action="store_true", help="add files to those in DST")
+
+
+def _existing(arguments: argparse.Namespace) -> str:
+    return "overwrite" if arguments.overwrite else "append" if arguments.append else "error"
+
+
+def assignment(text: str) -> tuple[str, str]:
+    """Parse the name of a column and an expression: ratio = a / b."""
+    name, sign, expression = text.partition("=")
+    name = name.strip()
+    if len(name) > 1 and name[0] == name[-1] == "`":
+        name = name[1:-1].replace("``", "`")
+    if not name or not expression.strip():
+        raise argparse.ArgumentTypeError(f"invalid {text!r} (expected e.g. ratio = a / b)")
+    return name, expression.strip()
 
 
 def _add_target_bytes(parser: argparse.ArgumentParser) -> None:
@@ -169,7 +231,7 @@ def _convert(spark: SparkSession, arguments: argparse.Namespace) -> Any:
         unify=not arguments.check_schema,
         target_file_bytes=arguments.target_bytes or DEFAULT_TARGET_BYTES,
         sort_by=arguments.sort_by,
-        existing="overwrite" if arguments.overwrite else "append" if arguments.append else "error",
+        existing=_existing(arguments),
         resume=not arguments.no_resume,
         on_error="skip" if arguments.skip_bad else "raise",
         follow_links=arguments.follow_links,
@@ -185,7 +247,59 @@ def _compact(spark: SparkSession, arguments: argparse.Namespace) -> Any:
         spark,
         arguments.path,
         target_bytes=arguments.target_bytes or DEFAULT_TARGET_BYTES,
+        mode=arguments.mode,
         resume=not arguments.no_resume,
+    )
+
+
+def _concat(spark: SparkSession, arguments: argparse.Namespace) -> Any:
+    from ...spark.jobs.concat import concat
+    from ...spark.jobs.convert import DEFAULT_TARGET_BYTES
+
+    return concat(
+        spark,
+        _source(arguments.src),
+        arguments.dst,
+        target_file_bytes=arguments.target_bytes or DEFAULT_TARGET_BYTES,
+        mode=arguments.mode,
+        existing=_existing(arguments),
+        resume=not arguments.no_resume,
+        follow_links=arguments.follow_links,
+    )
+
+
+def _add_columns(spark: SparkSession, arguments: argparse.Namespace) -> Any:
+    from ...spark.jobs.columns import add_columns
+
+    expressions: dict[str, str] = {}
+    for name, expression in arguments.expressions:
+        if name in expressions:
+            raise ValueError(f"there are two expressions for column {name!r}")
+        expressions[name] = expression
+    return add_columns(
+        spark,
+        arguments.table,
+        expressions,
+        replace=arguments.replace,
+        resume=not arguments.no_resume,
+    )
+
+
+def _fold(spark: SparkSession, arguments: argparse.Namespace) -> Any:
+    from ...spark.jobs.fold import fold
+
+    return fold(spark, arguments.table, resume=not arguments.no_resume)
+
+
+def _vacuum(spark: SparkSession, arguments: argparse.Namespace) -> Any:
+    from ...spark.jobs.vacuum import vacuum
+
+    return vacuum(
+        spark,
+        arguments.table,
+        arguments.older_than,
+        keep_versions=arguments.keep,
+        dry_run=arguments.dry_run,
     )
 
 

@@ -268,6 +268,12 @@ def _add_vacuum(commands: Commands) -> None:
         "AGE must be longer than the longest change: its files belong to no version until it is "
         "complete.",
     )
+    add_vacuum_options(parser)
+    _add_changing(parser, "vacuum")
+
+
+def add_vacuum_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that say what `vacuum` removes."""
     parser.add_argument(
         "--older-than",
         type=duration,
@@ -283,7 +289,6 @@ def _add_vacuum(commands: Commands) -> None:
         help="keep the newest N versions, however old they are (default: 1)",
     )
     parser.add_argument("--dry-run", action="store_true", help="print only, remove nothing")
-    _add_changing(parser, "vacuum")
 
 
 def _add_restore(commands: Commands) -> None:

@@ -1,21 +1,23 @@
-"""`compact`: join small files and row groups of a dataset in Spark tasks."""
+"""`compact`: join small files of a dataset or a table in Spark tasks."""
 
 from __future__ import annotations
 
 import time
-import uuid
 from typing import TYPE_CHECKING, Any
 
 from ...convert.write import check_options
 from ...dataset.compact import Compaction
-from ...dataset.concat import open_sources
-from ...errors import MosaicError
-from ...file.concat import concatenate
+from ...dataset.snapshot import list_versions
+from ...file.concat import Mode, check_mode
+from ...file.options import check_names
+from ...storage.location import is_web, locate
+from ...table.table import MosaicTable
 from .convert import DEFAULT_TARGET_BYTES
-from .records import Result, identity, list_files
+from .records import identity, list_files
 from .report import CompactReport
-from .rewrite import Rewrite, RewriteItem, SourcePart, clear_stale, finished, pack, records_of
+from .rewrite import Merging, SourcePart, clear_stale, finished, pack, records_of
 from .run import BadFile, parallelism, run
+from .table_rewrite import rewrite_table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -26,25 +28,34 @@ def compact(
     path: Any,
     *,
     target_bytes: int = DEFAULT_TARGET_BYTES,
+    mode: Mode = "auto",
     resume: bool = True,
     **options: Any,
 ) -> CompactReport:
-    """Join small Mosaic files in a local directory into larger ones.
+    """Join small Mosaic files of a table, or of a local directory, into larger ones.
 
     Row groups are copied without decoding them where that is possible, as `fastmosaic.concat` does it.
-    Small ones are joined. Files stay in their subdirectories. Files with at least half of `target_bytes` are not changed,
-    unless their row groups are small. When all new files are complete, they replace the old ones
-    in a single step. Files that were added meanwhile are kept. To resume a run that was killed,
-    repeat the call.
+    Small ones are joined. Files stay in their subdirectories, and their rows keep their order. To resume a
+    run that was killed, repeat the call.
+
+    The new files of a table become one new version, on any storage. Files that another writer changes
+    meanwhile stay as they are. In a directory that is not a table, the new files replace the old ones in
+    a single step; files with at least half of `target_bytes` are not changed, unless their row groups are
+    small, and files that were added meanwhile are kept. Object stores cannot replace files in one step:
+    there, make the directory a table with `MosaicTable.create`, or write larger files to another directory
+    with `concat`.
 
     Parameters
     ----------
     spark : SparkSession
         Spark Connect is not supported.
-    path : path of a directory
-        It must not be the working directory or a mount point, because these cannot be replaced.
+    path : path, URI, or MosaicTable
+        A table, or a local directory, which must not be the working directory or a mount point, because
+        these cannot be replaced.
     target_bytes : int
         Approximate size of the new files. Default: 256 MiB.
+    mode : {"auto", "copy", "rewrite"}, default "auto"
+        As for `fastmosaic.concat`. Files with column files are always rewritten, which folds these in.
     resume : bool
         If True (default), reuse the finished work of a run that was killed.
     **options
@@ -57,6 +68,9 @@ def compact(
     CompactReport
     """
     started = time.monotonic()
+    check_mode(mode)
+    if isinstance(path, MosaicTable) or _is_table(path):
+        return _compact_table(spark, path, target_bytes, mode, resume, options, started)
     work = Compaction.of(path, target_bytes)
     listed = list_files([file.found for file in work.files.files])
     parts = {
@@ -74,12 +88,21 @@ def compact(
         **options,
     }
     check_options("mosaic", schema, options)
-    staging = work.begin(identity("compact", listed, target_bytes, sorted(options.items())))
+    choices = (target_bytes, mode, sorted(options.items()))
+    staging = work.begin(identity("compact", listed, *choices))
     records = records_of(staging)
     if not resume:
         records.clear()
-    rewrite = _Merging(
-        staging, schema, "mosaic", target_bytes, (), drops=False, skips=False, options=options
+    rewrite = Merging(
+        staging,
+        schema,
+        "mosaic",
+        target_bytes,
+        (),
+        drops=False,
+        skips=False,
+        options=options,
+        mode=mode,
     )
     results = finished(staging, records, items)
     resumed = len(results)
@@ -110,26 +133,43 @@ def compact(
     )
 
 
-class _Merging(Rewrite):
-    """Rewrites files, and copies row groups where that is possible."""
+def _is_table(path: Any) -> bool:
+    found = locate(path, None)
+    return found is not None and not is_web(found[1]) and bool(list_versions(*found))
 
-    def run(self, item: RewriteItem) -> Result:
-        """Merge the files of an item. Runs in a task."""
-        if not self.fits_one_file(item):
-            return super().run(item)
-        file = self.new_file(item, 0, uuid.uuid4().hex)
-        try:
-            report = concatenate(
-                open_sources([part.found for part in item.parts]),
-                self.staging.open(file),
-                schema=self.schema,
-                **self.options,
-            )
-        except MosaicError as error:
-            raise BadFile(error.file or file, error) from error
-        return {
-            "files": [(file, report.num_rows, report.num_bytes)],
-            "copied": report.num_copied,
-            "failures": [],
-            "excluded": [],
-        }
+
+def _compact_table(
+    spark: SparkSession,
+    table: Any,
+    target_bytes: int,
+    mode: Mode,
+    resume: bool,
+    options: dict[str, Any],
+    started: float,
+) -> CompactReport:
+    check_names(options, compact)
+    if target_bytes < 1:
+        raise ValueError(f"target_bytes must be at least 1, not {target_bytes}")
+    done = rewrite_table(
+        spark,
+        table,
+        "compact",
+        lambda rewriter: list(rewriter.mergeable(target_bytes)),
+        mode=mode,
+        choices=[target_bytes],
+        resume=resume,
+        options=options,
+    )
+    return CompactReport(
+        rows=done.rows,
+        files_in=done.files_in,
+        files_out=done.files_out,
+        files_kept=done.files_kept,
+        bytes_in=done.bytes_in,
+        bytes_out=done.bytes_out,
+        seconds=time.monotonic() - started,
+        resumed=done.resumed,
+        row_groups_copied=done.row_groups_copied,
+        version=done.change.version,
+        left_to_other_writers=done.change.summary.get("left_to_other_writers", 0),
+    )

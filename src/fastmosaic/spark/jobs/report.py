@@ -12,12 +12,16 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 __all__ = [
+    "AddColumnsReport",
     "ColumnProfile",
     "CompactReport",
     "ConvertReport",
     "DatasetVerifyReport",
     "Failure",
+    "FoldReport",
+    "MergeReport",
     "ProfileReport",
+    "TableVacuumReport",
     "VerifiedFile",
 ]
 
@@ -78,12 +82,103 @@ class CompactReport(_JobReport):
     seconds: float
     resumed: int  # work items that an earlier run had finished
     row_groups_copied: int = 0  # without decoding them
+    version: int | None = None  # of the table, if it is one
+    left_to_other_writers: int = (
+        0  # new files that were not used, because others changed the old ones
+    )
 
     def __str__(self) -> str:
         return (
-            f"compacted {_count(self.files_in, 'file')} to {self.files_out:,}, "
+            f"{_version(self.version)}compacted {_count(self.files_in, 'file')} to {self.files_out:,}, "
             f"{self.files_kept:,} unchanged, {_count(self.rows, 'row')}, "
             f"{self.bytes_in:,} to {self.bytes_out:,} bytes, {self.seconds:.1f} s"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class FoldReport(_JobReport):
+    """The result of `fastmosaic.spark.fold`."""
+
+    rows: int  # of the files that were rewritten
+    files: int
+    files_kept: int  # without column files and dropped columns, and not changed
+    bytes_in: int  # with the column files
+    bytes_out: int
+    seconds: float
+    resumed: int  # files that an earlier run had finished
+    version: int  # of the table
+    left_to_other_writers: int = (
+        0  # new files that were not used, because others changed the old ones
+    )
+
+    def __str__(self) -> str:
+        return (
+            f"{_version(self.version)}folded {_count(self.files, 'file')}, "
+            f"{self.files_kept:,} unchanged, {_count(self.rows, 'row')}, "
+            f"{self.bytes_in:,} to {self.bytes_out:,} bytes, {self.seconds:.1f} s"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class MergeReport(_JobReport):
+    """The result of `fastmosaic.spark.concat`."""
+
+    rows: int
+    files_in: int
+    files_out: int
+    bytes_in: int
+    bytes_out: int
+    seconds: float
+    resumed: int  # new files that an earlier run had finished
+    row_groups_copied: int  # without decoding them
+
+    def __str__(self) -> str:
+        return (
+            f"merged {_count(self.files_in, 'file')} to {self.files_out:,}, "
+            f"{_count(self.rows, 'row')}, {_count(self.row_groups_copied, 'row group')} copied, "
+            f"{self.bytes_in:,} to {self.bytes_out:,} bytes, {self.seconds:.1f} s"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class TableVacuumReport(_JobReport):
+    """The result of `fastmosaic.spark.vacuum`."""
+
+    version: int  # the newest one
+    versions: tuple[int, ...]  # that were removed
+    files: tuple[str, ...]  # that were removed, relative to the table
+    bytes: int  # of these files
+    seconds: float
+    dry_run: bool  # whether nothing was removed, only listed
+
+    def __str__(self) -> str:
+        verb = "would remove" if self.dry_run else "removed"
+        return (
+            f"{_version(self.version)}{verb} {_count(len(self.versions), 'version')} and "
+            f"{_count(len(self.files), 'file')}, {self.bytes:,} bytes, {self.seconds:.1f} s"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class AddColumnsReport(_JobReport):
+    """The result of `fastmosaic.spark.add_columns`."""
+
+    columns: tuple[str, ...]  # that were added
+    rows: int
+    files: int  # base files, each of which got a column file
+    bytes_out: int  # of the column files
+    seconds: float
+    resumed: int  # files that an earlier run had finished
+    version: int  # of the table that has the columns
+    files_without_values: int = 0  # that other writers have appended meanwhile
+
+    def __str__(self) -> str:
+        late = self.files_without_values
+        without = f", nulls in {_count(late, 'file')} that others appended" if late else ""
+        return (
+            f"{_version(self.version)}added {_count(len(self.columns), 'column')} to "
+            f"{_count(self.rows, 'row')} in {_count(self.files, 'file')}{without}, "
+            f"{self.bytes_out:,} bytes, {self.seconds:.1f} s"
         )
 
 
@@ -190,6 +285,10 @@ class ProfileReport(_JobReport):
 def _cell(value: Any) -> str:
     text = "" if value is None else printable(str(value))
     return text if len(text) <= _CELL_WIDTH else text[: _CELL_WIDTH - 1] + "…"
+
+
+def _version(number: int | None) -> str:
+    return "" if number is None else f"version {number}: "
 
 
 def _count(number: int, noun: str) -> str:

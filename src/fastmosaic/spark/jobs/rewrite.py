@@ -1,4 +1,4 @@
-"""Work items that read files and write new ones, as `convert` and `compact` do."""
+"""Work items that read files and write new ones, as `convert`, `compact` and `concat` do."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ import pyarrow as pa
 
 from ...convert import read as formats
 from ...convert.write import Target, open_target
+from ...dataset.concat import open_sources
 from ...dataset.found import Found
+from ...errors import MosaicError
+from ...file.concat import Mode, concatenate
 from ...format.user_schema import Attached
 from ...schemas.fit import Fits, plain_schema
 from ...storage.debris import stagings_of
@@ -108,6 +111,35 @@ class Rewrite:
         schema = plain_schema(self.schema)
         for batch in formats.batches(part.found, part.format, part.groups, schema):
             yield from fits(batch)
+
+
+@dataclass(frozen=True)
+class Merging(Rewrite):
+    """Rewrites Mosaic files, and copies row groups where that is possible."""
+
+    mode: Mode = "auto"
+
+    def run(self, item: RewriteItem) -> Result:
+        """Merge the files of an item. Runs in a task."""
+        if self.mode == "rewrite" or not (self.mode == "copy" or self.fits_one_file(item)):
+            return super().run(item)
+        file = self.new_file(item, 0, uuid.uuid4().hex)
+        try:
+            report = concatenate(
+                open_sources([part.found for part in item.parts]),
+                self.staging.open(file),
+                schema=self.schema,
+                mode=self.mode,
+                **self.options,
+            )
+        except MosaicError as error:
+            raise BadFile(error.file or file, error) from error
+        return {
+            "files": [(file, report.num_rows, report.num_bytes)],
+            "copied": report.num_copied,
+            "failures": [],
+            "excluded": [],
+        }
 
 
 class _TargetFiles:

@@ -63,7 +63,7 @@ def blaming(file: str) -> Iterator[None]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Outcome:
+class Outcome:
     """What a task returns: a result, a bad file, or the error of its last attempt."""
 
     number: int
@@ -91,16 +91,25 @@ def run(
         return {}
     if records is not None:
         records.prepare()
-    context = _context(spark)
+    tasks = context_of(spark).parallelize(list(items.items()), len(items))
+    tries = partial(attempt, work, records, max_attempts(spark))
+    return collect(spark, verb, tasks.map(tries).collect, len(items), done)
+
+
+def collect(
+    spark: SparkSession,
+    verb: str,
+    outcomes_of: Callable[[], list[Outcome]],
+    count: int,
+    done: int = 0,
+) -> dict[int, Result]:
+    """Return the results of `count` tasks, whose outcomes a job of Spark collects; raise as `run`."""
+    context = context_of(spark)
     group = f"fastmosaic-{uuid.uuid4().hex}"
-    max_attempts = int(context._jsc.sc().taskScheduler().maxTaskFailures())
-    tasks = context.parallelize(list(items.items()), len(items)).map(
-        partial(_attempt, work, records, max_attempts)
-    )
     context.setJobGroup(group, f"fastmosaic {verb}", interruptOnCancel=True)
     try:
-        with _progress(context, group, verb, len(items), done):
-            outcomes: list[_Outcome] = tasks.collect()
+        with _progress(context, group, verb, count, done):
+            outcomes = outcomes_of()
     except BaseException as error:
         with suppress(Exception):
             context.cancelJobGroup(group)
@@ -120,42 +129,48 @@ def run(
     return {one.number: one.result for one in outcomes if one.result is not None}
 
 
-def _attempt(
+def attempt(
     work: Callable[[Any], Result],
     records: Records | None,
-    max_attempts: int,
+    attempts: int,
     numbered: tuple[int, Any],
-) -> _Outcome:
-    """Run in a task. Only the last attempt returns its error: Spark repeats those that raise."""
+) -> Outcome:
+    """Work on an item in a task. Only the last attempt returns its error: Spark repeats those that raise."""
     from pyspark import TaskContext
 
     number, item = numbered
     if records is not None and records.is_stopped():
-        return _Outcome(number)
+        return Outcome(number)
     try:
         result = work(item)
     except BadFile as error:
         if records is not None:
             records.stop()
-        return _Outcome(number, blame=(error.file, error.error))
+        return Outcome(number, blame=(error.file, error.error))
     except Exception as error:
         context = TaskContext.get()
-        if context is None or context.attemptNumber() + 1 < max_attempts:
+        if context is None or context.attemptNumber() + 1 < attempts:
             raise
         if records is not None:
             records.stop()
-        return _Outcome(number, error=redacted_text(f"{type(error).__name__}: {error}"))
+        return Outcome(number, error=redacted_text(f"{type(error).__name__}: {error}"))
     if records is not None:
         records.save(number, result)
-    return _Outcome(number, result)
+    return Outcome(number, result)
 
 
 def parallelism(spark: SparkSession) -> int:
     """Return the number of tasks that run at the same time."""
-    return int(_context(spark).defaultParallelism)
+    return int(context_of(spark).defaultParallelism)
 
 
-def _context(spark: SparkSession) -> Any:
+def max_attempts(spark: SparkSession) -> int:
+    """Return how often Spark tries a task."""
+    return int(context_of(spark)._jsc.sc().taskScheduler().maxTaskFailures())
+
+
+def context_of(spark: SparkSession) -> Any:
+    """Return the context of a session; raise UnsupportedError if it has none."""
     try:
         return spark.sparkContext
     except Exception as error:

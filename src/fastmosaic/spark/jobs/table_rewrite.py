@@ -1,0 +1,120 @@
+"""Rewrite files of a table in Spark tasks, one for each new file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ...dataset.fileset import FileSet
+from ...dataset.found import Found
+from ...dataset.table_files import DatasetFile, alone
+from ...dataset.version import BaseFile
+from ...errors import MosaicError
+from ...file.concat import Mode
+from ...table.changes import ReplaceFiles, Rewritten
+from ...table.commit import TableChange
+from ...table.rewrite import BaseWriter, Rewriter, dropped_from, entry_of
+from .records import Result
+from .run import BadFile
+from .table_job import TableJob, number_of, opened, with_threads
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+class RewrittenTable(NamedTuple):
+    """What a job has done to a table."""
+
+    rows: int  # of the new files
+    files_in: int
+    files_out: int
+    files_kept: int
+    bytes_in: int
+    bytes_out: int
+    resumed: int
+    row_groups_copied: int
+    change: TableChange
+
+
+def rewrite_table(
+    spark: SparkSession,
+    table: Any,
+    verb: str,
+    choose: Callable[[Rewriter], Sequence[Sequence[DatasetFile]]],
+    *,
+    mode: Mode | None,
+    choices: Sequence[object] = (),
+    resume: bool,
+    options: dict[str, Any],
+) -> RewrittenTable:
+    """Rewrite groups of files, each as one file, and commit all of them as one version.
+
+    If `mode` is None, each group is one file, whose column files are folded in. `choices` tell the job
+    from others that do the same.
+    """
+    changing = opened(table)
+    state = changing._changing()
+    store = changing._store
+    files = FileSet(state.snapshot)
+    groups = choose(Rewriter(store, state, files, {}, store.open_file))
+    identity = mode, *choices, sorted(options.items())
+    job = TableJob.begin(changing, state, verb, *identity, resume=resume)
+    threaded: Any = with_threads(spark, options, len(groups))
+    writer = Rewriter(store, state, files, threaded, store.open_file).writer(job.number)
+    items = {_number(group): alone([file.found for file in group]) for group in groups}
+    results = job.finished(items)
+    resumed = len(results)
+    todo = {number: item for number, item in items.items() if number not in results}
+    results |= job.run(spark, verb, todo, RewriteGroup(writer, mode), resumed)
+    done = [_rewritten(results[number]) for number in items]
+    change = job.commit(ReplaceFiles(verb, done, True))
+    new = [one.new for one in done if one.new is not None]
+    old = [file for group in groups for file in group]
+    return RewrittenTable(
+        rows=sum(one.rows for one in new),
+        files_in=len(old),
+        files_out=len(new),
+        files_kept=len(files.files) - len(old) if state.version.files else 0,
+        bytes_in=sum(file.size for file in old),
+        bytes_out=sum(one.size for one in new),
+        resumed=resumed,
+        row_groups_copied=sum(one.copied or 0 for one in done),
+        change=change,
+    )
+
+
+def _number(group: Sequence[DatasetFile]) -> int:
+    """Return the number of the work for a group: the same if its files and their columns are."""
+    return number_of([(entry_of(file), sorted(dropped_from(file))) for file in group])
+
+
+@dataclass(frozen=True, slots=True)
+class RewriteGroup:
+    """Writes one file in place of others. Runs in a task."""
+
+    writer: BaseWriter
+    mode: Mode | None
+
+    def __call__(self, found: Sequence[Found]) -> Result:
+        group = FileSet(found).files
+        try:
+            with self.writer.store.new_files() as open_file:
+                if self.mode is None:
+                    (file,) = group
+                    done = self.writer.fold(file, open_file)
+                else:
+                    done = self.writer.merge(group, self.mode, open_file)
+        except MosaicError as error:
+            raise BadFile(error.file or group[0].name, error) from error
+        assert done.new is not None
+        return {
+            "old": done.old,
+            "new": done.new.to_dict(),
+            "copied": done.copied,
+            "files": [(done.new.path, done.new.size, done.new.schema)],
+        }
+
+
+def _rewritten(result: Result) -> Rewritten:
+    return Rewritten(tuple(result["old"]), BaseFile(**result["new"]), result["copied"])
