@@ -4,6 +4,7 @@ wait_for    waits for a condition, as long as a busy machine may need
 Obstacle    something that the tasks of a job meet at one point, which the test controls
 Obstructed  the local files, with an obstacle before one of them
 Faulty      the local files, of which some cannot be read, or kill the process that reads them
+Counted     the local files; how many bytes tasks read of each is noted
 """
 
 from __future__ import annotations
@@ -118,3 +119,36 @@ class Faulty(LocalFileSystem):
                     os.kill(os.getpid(), signal.SIGKILL)
                 raise OSError(errno.EIO, "the disk is on fire", path)
         return super()._open(path, mode, **options)
+
+
+class Counted(LocalFileSystem):
+    """The local files; the numbers of bytes that tasks read of each are in the directory `notes`."""
+
+    protocol = "counted"
+    cachable = False
+
+    def __init__(self, notes: str, **options: Any) -> None:
+        super().__init__(**options)
+        self.notes = notes
+
+    def _open(self, path: str, mode: str = "rb", **options: Any) -> Any:
+        from pyspark import TaskContext
+
+        file = super()._open(path, mode, **options)
+        if mode != "rb" or TaskContext.get() is None:
+            return file
+        read, note = file.read, Path(self.notes, f"{os.path.basename(path)}-{uuid.uuid4().hex}")
+
+        def counted(*arguments: Any) -> Any:
+            data = read(*arguments)
+            with open(note, "a") as out:
+                out.write(f"{len(data)}\n")
+            return data
+
+        file.read = counted
+        return file
+
+    def bytes_of(self, name: str) -> int:
+        """How many bytes tasks have read of the files of a name."""
+        notes = Path(self.notes).glob(f"{name}-*")
+        return sum(int(line) for note in notes for line in note.read_text().split())

@@ -7,11 +7,11 @@ for each file that is worked on at the same time. Other processes can write some
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set as AbstractSet
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, Final, TypeAlias, Unpack
+from typing import Final, TypeAlias, Unpack
 
 import pyarrow as pa
 
@@ -51,23 +51,23 @@ class WrittenColumns:
     rows: int
     path: str
     size: int
-    schema: str  # the digest of the columns
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return what JSON can represent; each new file with its size and the digest of its columns."""
-        files = [(self.path, self.size, self.schema)]
-        return {"base": self.base, "digest": self.digest, "rows": self.rows, "files": files}
-
-    @classmethod
-    def from_dict(cls, document: Mapping[str, Any]) -> WrittenColumns:
-        ((path, size, schema),) = document["files"]
-        return cls(document["base"], document["digest"], document["rows"], path, size, schema)
 
 
-def added(written: Iterable[WrittenColumns], number: int, names: Sequence[str]) -> AddColumns:
-    """Return the change that adds column files that were written for the version `number`."""
+def added(
+    store: TableStore,
+    state: State,
+    written: Iterable[WrittenColumns],
+    schema: pa.Schema | None,
+    options: WriteOptions,
+) -> AddColumns:
+    """Return the change that adds column files with the columns `schema`, which are stored."""
     every = list(written)
-    files = {one.base: ColumnFile(one.path, one.size, one.schema, number) for one in every}
+    names: list[str] = []
+    digest = ""
+    if schema is not None:
+        names = schema.names
+        digest = store.put_schema(schema, state.digests, options)
+    files = {one.base: ColumnFile(one.path, one.size, digest, state.number) for one in every}
     return AddColumns(files, {one.base: one.digest for one in every}, names)
 
 
@@ -79,7 +79,6 @@ class ColumnWriter:
     query       the columns that the new ones are computed from
     partitions  the partition columns of the table
     options     of the writer of the column files
-    known       digests of columns that are stored already
     job         in the names of the files, see `TableStore.new_column_path`
     is_sent     whether this is another process, which knows nothing about other files
     """
@@ -88,7 +87,6 @@ class ColumnWriter:
     query: Query
     partitions: pa.Schema
     options: WriteOptions
-    known: AbstractSet[str]
     job: str | None = None
     is_sent: bool = False
 
@@ -96,22 +94,19 @@ class ColumnWriter:
     def of(
         cls,
         store: TableStore,
-        state: State,
         files: FileSet,
         inputs: Sequence[str] | None,
         options: WriteOptions,
-        job: str | None = None,
     ) -> ColumnWriter:
-        query = files.query(inputs)
-        return cls(store, query, files.partitions, options, state.digests, job)
+        return cls(store, files.query(inputs), files.partitions, options)
 
-    def sent(self, known: AbstractSet[str]) -> ColumnWriter:
+    def sent(self) -> ColumnWriter:
         """Return the writer without what it knows about all files of the table."""
         attached = self.query.attached
         if attached is not None:
             attached = attached.with_dictionaries(None)
         query = replace(self.query, attached=attached)
-        return replace(self, query=query, known=frozenset(known), is_sent=True)
+        return replace(self, query=query, is_sent=True)
 
     def source(self, file: DatasetFile) -> ReadableFile:
         """Return what to read for the inputs; raise UnsupportedError if it cannot be aligned with."""
@@ -201,16 +196,13 @@ class ColumnTarget:
             if schema is None:
                 raise ValueError("there are no rows to compute columns from; pass schema=")
             self._writer = self._opened(schema)
-        writer, given = self._writer, self._given
-        writer.close()
-        digest = given.store.put_schema(writer.schema, given.known, given.options)
+        self._writer.close()
         return WrittenColumns(
             self._entry.path,
             self._base.digest.hex(),
             self._entry.rows,
             self._path,
-            writer.num_bytes,
-            digest,
+            self._writer.num_bytes,
         )
 
     def abandon(self) -> None:
@@ -255,7 +247,7 @@ def write_column_files(
     be added. If this fails, no file is left.
     """
     made: list[WrittenColumns] = []
-    writer = ColumnWriter.of(store, state, files, new.inputs, options)
+    writer = ColumnWriter.of(store, files, new.inputs, options)
     order = first_with_rows(files.files)
     if new.schema is not None:
         check(new.schema.names)
@@ -266,16 +258,14 @@ def write_column_files(
 
         def write(file: DatasetFile) -> WrittenColumns:
             with located(file=file.name):
-                return knowing.write(file, new, open_file, check)
+                return writer.write(file, new, open_file, check)
 
         for some, use_threads in ((order[:1], False), (order[1:], True)):
-            knowing = replace(writer, known=writer.known | {one.schema for one in made})
             with closing(map_in_order(write, some, use_threads, purpose="columns")) as every:
                 for one in every:
                     made.append(one)
                     done(one.rows)
-    names = [] if new.schema is None else new.schema.names
-    return added(made, state.number, names)
+        return added(store, state, made, new.schema, options)
 
 
 def first_with_rows(files: Sequence[DatasetFile]) -> list[DatasetFile]:

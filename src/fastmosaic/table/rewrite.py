@@ -72,7 +72,7 @@ class BaseWriter:
         sources: list[File] = [file.parts[0] for file in group]
         report = concatenate(sources, open_file(path), mode=mode, **self.options)
         added = min(entry_of(file).added for file in group)
-        return Rewritten(paths, self._described(path, added), report.num_copied)
+        return Rewritten(paths, self.describe(path, added), report.num_copied)
 
     def write(self, files: FileSet, open_file: OpenFile, kept: Any = None) -> BaseFile:
         """Write the columns that files provide, of all rows or those that are `kept`."""
@@ -84,17 +84,17 @@ class BaseWriter:
         with MosaicWriter(open_file(path), schema, **options) as writer:
             for batch in files.iter_batches(query, _BATCH_ROWS):
                 writer.write_batch(batch)
-        return self._described(path, self.number)
+        return self.describe(path, self.number)
 
     def write_empty(self, files: FileSet, file: DatasetFile, open_file: OpenFile) -> BaseFile:
         """Write a file without rows, in the folder of `file`, that has all columns of `files`."""
         path = self._new_path(file)
         schema = _schema_of(files, set(files.column_names()))
         MosaicWriter(open_file(path), schema, **self.options).close()
-        return self._described(path, self.number)
+        return self.describe(path, self.number)
 
-    def _described(self, path: str, added: int) -> BaseFile:
-        """Return the entry of a file that was written."""
+    def describe(self, path: str, added: int) -> BaseFile:
+        """Return the entry of a file that was written, and store its columns."""
         file = File(self.store.found(path), (), SchemaCache())
         metadata = file.metadata
         options: WriteOptions = {

@@ -168,7 +168,7 @@ def _existing(arguments: argparse.Namespace) -> str:
 
 def assignment(text: str) -> tuple[str, str]:
     """Parse the name of a column and an expression: ratio = a / b."""
-    name, sign, expression = text.partition("=")
+    name, _, expression = text.partition("=")
     name = name.strip()
     if len(name) > 1 and name[0] == name[-1] == "`":
         name = name[1:-1].replace("``", "`")

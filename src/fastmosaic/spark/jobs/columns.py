@@ -13,7 +13,6 @@ import pyarrow as pa
 from ...dataset.files import File
 from ...dataset.fileset import FileSet
 from ...dataset.table_files import DatasetFile
-from ...dataset.version import schema_name
 from ...errors import MosaicError
 from ...file.opening import SchemaCache
 from ...file.options import WriteOptions, accepts_options, check_names
@@ -30,7 +29,7 @@ from .fingerprint import fingerprint
 from .records import Result
 from .report import AddColumnsReport
 from .run import BadFile
-from .sql_columns import SqlColumns
+from .sql_columns import SqlColumns, result_of
 from .table_job import TableJob, number_of, opened, with_threads
 
 if TYPE_CHECKING:
@@ -114,7 +113,7 @@ def add_columns(
     new = _new_columns(spark, values, inputs, schema, files)
     if new.schema is not None:
         check_new(new.schema.names, files, replace)
-    writer = ColumnWriter.of(changing._store, state, files, new.inputs, options)
+    writer = ColumnWriter.of(changing._store, files, new.inputs, options)
     choices = new.identity, writer.query.schema, schema, sorted(options.items())
     job = TableJob.begin(changing, state, "columns", *choices, resume=resume)
     chosen: Any = with_threads(spark, options, len(files.files))
@@ -130,14 +129,14 @@ def add_columns(
         work = _ColumnTasks(job, spark, writer, new)
         results = work.run(items, results, lambda names: check_new(names, files, replace))
         assert new.schema is not None
-        written = map(WrittenColumns.from_dict, results.values())
-        change = job.commit(added(written, state.number, new.schema.names))
+        written = [WrittenColumns(*result["written"]) for result in results.values()]
+        change = job.commit(added(job.store, state, written, new.schema, options))
     assert new.schema is not None
     return AddColumnsReport(
         columns=tuple(new.schema.names),
-        rows=sum(result["rows"] for result in results.values()),
+        rows=sum(WrittenColumns(*one["written"]).rows for one in results.values()),
         files=len(results),
-        bytes_out=sum(size for one in results.values() for _, size, _ in one["files"]),
+        bytes_out=sum(size for one in results.values() for _, size in one["files"]),
         seconds=time.monotonic() - started,
         resumed=resumed,
         version=state.number if change is None else change.version,
@@ -210,8 +209,8 @@ def _number(state: State, writer: ColumnWriter, file: DatasetFile) -> int:
 def _know(new: SentFunction | SqlColumns, job: TableJob, results: Mapping[int, Result]) -> None:
     """Learn the types of the columns that a function returns from a file that was written."""
     if new.schema is None and results:
-        ((_, _, digest),) = next(iter(results.values()))["files"]
-        new.schema = File(job.store.found(schema_name(digest)), (), SchemaCache()).metadata.schema
+        ((path, _),) = next(iter(results.values()))["files"]
+        new.schema = File(job.store.found(path), (), SchemaCache()).metadata.schema
 
 
 # ---- running
@@ -237,7 +236,7 @@ class _ColumnTasks:
         if self.new.schema is None:
             # One file alone: it tells the types.
             number = next(iter(items))
-            results = results | self._run({number: items[number]}, 0, self.writer)
+            results = results | self._run({number: items[number]}, 0)
             _know(self.new, self.job, results)
             assert self.new.schema is not None
             try:
@@ -245,19 +244,12 @@ class _ColumnTasks:
             except ValueError:
                 self.job.discard()
                 raise
-        known = self.job.state.digests
-        store, options = self.writer.store, self.writer.options
-        writer = replaced(
-            self.writer, known=known | {store.put_schema(self.new.schema, known, options)}
-        )
         todo = {number: item for number, item in items.items() if number not in results}
-        results = results | self._run(todo, len(results), writer)
+        results = results | self._run(todo, len(results))
         return {number: results[number] for number in items}
 
-    def _run(
-        self, items: Mapping[int, DatasetFile], done: int, writer: ColumnWriter
-    ) -> dict[int, Result]:
-        sent = writer.sent(writer.known)
+    def _run(self, items: Mapping[int, DatasetFile], done: int) -> dict[int, Result]:
+        sent = self.writer.sent()
         if isinstance(self.new, SqlColumns):
             return self.new.run(self.spark, self.job, items, sent, done)
         return self.job.run(self.spark, "add columns", items, WriteColumns(sent, self.new), done)
@@ -273,7 +265,7 @@ class WriteColumns:
     def __call__(self, file: DatasetFile) -> Result:
         try:
             with self.writer.store.new_files() as open_file:
-                return self.writer.write(file, self.new, open_file).to_dict()
+                return result_of(self.writer.write(file, self.new, open_file))
         except MosaicError as error:
             raise BadFile(file.name, error) from error
         except FunctionFailed as error:

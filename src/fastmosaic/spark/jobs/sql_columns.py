@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
@@ -20,7 +20,7 @@ import pyarrow as pa
 from ...dataset.fileset import FileSet
 from ...dataset.table_files import DatasetFile
 from ...errors import MosaicError, UnsupportedError
-from ...table.column_files import ColumnWriter
+from ...table.column_files import ColumnWriter, WrittenColumns
 from ...table.columns import nullable
 from ..schemas import arrow_for_spark, cast_for_spark, from_spark, to_spark
 from .records import Records, Result
@@ -158,6 +158,11 @@ def _inputs(rows: DataFrame, result: DataFrame) -> set[str]:
 # ---- in a task
 
 
+def result_of(written: WrittenColumns) -> Result:
+    """Return what a task tells about a column file."""
+    return {"written": astuple(written), "files": [(written.path, written.size)]}
+
+
 def _read(
     writer: ColumnWriter, schema: pa.Schema, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
@@ -213,7 +218,7 @@ class _SqlTarget:
                         self._check(batch, target.num_rows)
                         new = batch.select(self.schema.names)
                         target.put(cast_for_spark(new, self.schema), self.schema)
-                    return target.finish(self.schema).to_dict()
+                    return result_of(target.finish(self.schema))
                 except BaseException:
                     target.abandon()
                     raise

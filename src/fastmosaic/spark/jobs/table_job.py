@@ -14,7 +14,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from ...dataset.version import schema_name
 from ...errors import ConflictError
 from ...storage.debris import staging_name
 from ...storage.listing import join
@@ -58,7 +57,7 @@ class TableJob:
     table    the table
     state    the version that is read
     name     of the job, and a number that is the same for the same call
-    records  results of finished items, each with `files`: paths, sizes and digests of columns
+    records  results of finished items, each with `files`: paths and sizes
     """
 
     table: MosaicTable
@@ -96,18 +95,12 @@ class TableJob:
     def finished(self, items: Mapping[int, Any]) -> dict[int, Result]:
         """Return the results of an earlier run for items whose files are all there."""
         results = {n: result for n, result in self.records.load().items() if n in items}
-        expected: dict[str, int | None] = {}
-        for result in results.values():
-            for path, size, digest in result["files"]:
-                expected |= {path: size, schema_name(digest): None}
+        expected = {path: size for one in results.values() for path, size in one["files"]}
         missing = set(self.store.missing(expected))
         return {
             number: result
             for number, result in results.items()
-            if not any(
-                path in missing or schema_name(digest) in missing
-                for path, _, digest in result["files"]
-            )
+            if not any(path in missing for path, _ in result["files"])
         }
 
     def is_committed(self, results: Mapping[int, Result]) -> bool:

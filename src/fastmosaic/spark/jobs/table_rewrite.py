@@ -68,8 +68,10 @@ def rewrite_table(
     todo = {number: item for number, item in items.items() if number not in results}
     results |= job.run(spark, verb, todo, RewriteGroup(writer, mode), resumed)
     done = [_rewritten(results[number]) for number in items]
-    change = job.commit(ReplaceFiles(verb, done, True))
     new = [one.new for one in done if one.new is not None]
+    for file in {one.schema: one for one in new}.values():
+        writer.describe(file.path, file.added)  # stores its columns, which vacuum may have removed
+    change = job.commit(ReplaceFiles(verb, done, True))
     old = [file for group in groups for file in group]
     return RewrittenTable(
         rows=sum(one.rows for one in new),
@@ -112,7 +114,7 @@ class RewriteGroup:
             "old": done.old,
             "new": done.new.to_dict(),
             "copied": done.copied,
-            "files": [(done.new.path, done.new.size, done.new.schema)],
+            "files": [(done.new.path, done.new.size)],
         }
 
 
