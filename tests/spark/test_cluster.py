@@ -9,6 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from living import everything, named
 from spark_cluster import Cluster, listening, open_files
 from spark_faults import Obstacle, Obstructed, wait_for
 
@@ -140,6 +141,24 @@ def _meet_within(obstacle, batches):
         yield batch
 
 
+def add_columns(spark, path, obstacle):
+    """A column by a function, with an obstacle in one file, and then one by SQL."""
+    from fastmosaic.spark import add_columns, compact
+
+    values = functools.partial(_meet_in_file, Obstacle(*obstacle))
+    first = add_columns(spark, path, values, inputs=["id"], schema=pa.schema({"twice": pa.int64()}))
+    second = add_columns(spark, path, {"half": "id / 2"})
+    third = compact(spark, path)
+    versions = [one.version for one in (first, second, third)]
+    return {"versions": versions, "files": first.files, "resumed": first.resumed}
+
+
+def _meet_in_file(obstacle, batch):
+    if batch["id"][0].as_py() == 5 * FILE_ROWS:
+        obstacle.meet()
+    return {"twice": [2 * i for i in batch["id"].to_pylist()]}
+
+
 def writers(pids, out):
     """The processes that have files open in a directory."""
     return [pid for pid in pids if any(file.startswith(f"{out}/") for file in open_files(pid))]
@@ -173,7 +192,43 @@ def check_rows(path, ids):
     assert table.column("key").to_pylist() == [i % 7 for i in ids]
 
 
+@pytest.fixture
+def table(tmp_path):
+    path = tmp_path / "table"
+    path.mkdir()
+    for name, ids in files_of_ids():
+        fm.write_table(table_of(ids), path / f"{name}.mosaic")
+    fm.MosaicTable.create(path)
+    return path
+
+
+def check_added(path, report, resumed=0):
+    """One version for each change, the values of all rows, and no file that no version names."""
+    assert report == {"versions": [2, 3, 4], "files": FILES, "resumed": resumed}
+    ids = range(FILES * FILE_ROWS)
+    found = fm.read_table(path, columns=["id", "twice", "half"])
+    assert found["id"].to_pylist() == list(ids)
+    assert found["twice"].to_pylist() == [2 * i for i in ids]
+    assert found["half"].to_pylist() == [i / 2 for i in ids]
+    fm.MosaicTable(path).vacuum(0, keep_versions=100)
+    assert everything(path) == named(path)
+
+
 # ---- a host dies
+
+
+@pytest.mark.exhaustive
+def test_add_columns_survives_a_host(cluster, obstacle, table):
+    driver, wall = cluster.driver(), obstacle("all")
+    driver.start(add_columns, str(table), arguments(wall))
+    ((_, pid),) = driver.wait_for("a task", wall.arrivals)
+    assert fm.MosaicTable(table).version == 1
+    host = cluster.host_of(pid)
+    cluster.turn_off(host)
+    wall.open()
+    cluster.turn_on(host)
+    check_added(table, driver.result())
+    assert len(wall.arrivals()) == 2  # it was done again
 
 
 @pytest.mark.exhaustive
@@ -317,7 +372,30 @@ def test_append_after_the_driver_of_another(cluster, obstacle, out):
     check_rows(path, range(-FILE_ROWS, ROWS))
 
 
+@pytest.mark.exhaustive
+def test_add_columns_goes_on_after_its_driver(cluster, obstacle, table):
+    driver, wall = cluster.driver(), obstacle("all")
+    driver.start(add_columns, str(table), arguments(wall))
+    done = "_staging-columns-*/_done/*.json"
+    driver.wait_for("the others", lambda: len(list(table.glob(done))) == FILES - 1)
+    ((_, pid),) = driver.wait_for("a task", wall.arrivals)
+    driver.kill()
+    wait_for("the end of the task", lambda: pid not in cluster.pids())
+    assert fm.MosaicTable(table).version == 1
+    wall.open()
+    report = cluster.driver().run(add_columns, str(table), arguments(wall))
+    check_added(table, report, resumed=FILES - 1)
+
+
 # ---- a task comes twice
+
+
+@pytest.mark.exhaustive
+def test_add_columns_with_speculation(cluster, obstacle, table):
+    wall = obstacle("first")
+    report = cluster.driver(**SPECULATION).run(add_columns, str(table), arguments(wall))
+    let_go(cluster, wall, table)
+    check_added(table, report)
 
 
 @pytest.mark.exhaustive

@@ -15,8 +15,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from living import data_files, everything, named
+from pyarrow import fs as pafs
 from pyspark.errors import AnalysisException, ArithmeticException, ParseException
-from spark_faults import Counted, Faulty, Obstacle, wait_for
+from servers import s3_uris
+from spark_faults import Counted, Faulty, Obstacle, Obstructed, wait_for
 
 import fastmosaic as fm
 import fastmosaic.spark as fs
@@ -31,6 +33,7 @@ pytestmark = [
 TESTS = Path(__file__).parents[1]
 SOURCE = TESTS.parent / "src"
 FILES, ROWS = 5, 40  # of a table, and of each of its files
+SECRET = "a-secret-of-forty-characters-for-tests-1"
 OLD = time.time() - 30 * 24 * 3600
 
 
@@ -379,6 +382,8 @@ def test_a_conflict_leaves_nothing(spark, path, slow, change, words):
     with pytest.raises(fm.ConflictError, match=words):
         job.result()
     assert fm.read_table(path).equals(before)
+    assert data_files(path) <= named(path)
+    fm.MosaicTable(path).vacuum(0, keep_versions=100)  # removes the schema of the column files
     check_exact(path)
 
 
@@ -673,7 +678,6 @@ def test_a_rewriting_job_gives_way(spark, path, tmp_path, job):
     fm.MosaicTable(path).add_columns({"twice": pc.field("id") * 2})
     (tmp_path / "obstacle").mkdir()
     name = os.path.basename(fm.MosaicTable(path).files[0])
-    from spark_faults import Obstructed
 
     files = Obstructed(name, str(tmp_path / "obstacle"), "all")
     slowly = fm.MosaicTable(path, filesystem=files, single_writer=True)
@@ -763,3 +767,63 @@ def test_the_command_line(spark, path, capsys, tmp_path):
 def test_wrong_assignments(words, capsys):
     assert main(["spark", "add-columns", "t", *words]) == 2
     assert "expected e.g. ratio = a / b" in capsys.readouterr().err
+
+
+# ---- S3
+
+
+@pytest.fixture(scope="module")
+def s3():
+    with s3_uris(SECRET) as uri_of:
+        yield uri_of
+
+
+def objects_of(uri):
+    """The paths of all objects below a URI, relative to it."""
+    filesystem, path = pafs.FileSystem.from_uri(uri)
+    infos = filesystem.get_file_info(pafs.FileSelector(path, recursive=True))
+    return {info.path.removeprefix(f"{path}/") for info in infos if info.is_file}
+
+
+def test_a_table_in_an_object_store(spark, s3):
+    uri = s3("table")
+    table = fm.MosaicTable.create(uri, rows_of(0))
+    for number in range(1, FILES):
+        table.append(rows_of(number))
+    assert fs.add_columns(spark, uri, twice, inputs=["id"]).version == FILES + 1
+    assert fs.add_columns(spark, uri, {"half": "id / 2"}).version == FILES + 2
+    report = fs.fold(spark, uri)
+    assert (report.version, report.files) == (FILES + 3, FILES)
+    report = fs.compact(spark, uri, mode="copy")
+    assert (report.version, report.files_out) == (FILES + 4, 1)
+    assert report.row_groups_copied == FILES
+    assert fs.compact(spark, uri).version == FILES + 4
+    removed = fs.vacuum(spark, uri, 0)
+    assert len(removed.versions) == FILES + 3
+    table = fm.MosaicTable(uri)
+    assert table.read(["id", "twice", "half"]).to_pylist() == [
+        {"id": i, "twice": 2 * i, "half": i / 2} for i in range(FILES * ROWS)
+    ]
+    version = table._snapshot.version
+    names = {f"_mosaic/{one.version:020d}.json.zst" for one in table.history()}
+    assert objects_of(uri) == version.paths | names
+
+
+def test_a_directory_in_an_object_store(spark, s3):
+    """It cannot be compacted in place, which the error says, but written elsewhere."""
+    uri, target = s3("plain"), s3("merged")
+    for number in range(3):
+        fm.write_dataset(rows_of(number), uri, existing="append")
+    before = objects_of(uri)
+    with pytest.raises(
+        fm.UnsupportedError, match=r"cannot replace the files .* in one step"
+    ) as error:
+        fs.compact(spark, uri)
+    assert SECRET not in str(error.value)
+    with pytest.raises(fm.UnsupportedError, match="make the directory a table"):
+        fm.compact(uri)
+    report = fs.concat(spark, uri, target)
+    assert (report.files_in, report.files_out, report.row_groups_copied) == (3, 1, 0)
+    assert fm.read_table(target).equals(fm.read_table(uri))
+    assert len(objects_of(target)) == 1
+    assert objects_of(uri) == before
