@@ -15,8 +15,8 @@ from ...table.table import MosaicTable
 from .convert import DEFAULT_TARGET_BYTES
 from .records import identity, list_files
 from .report import CompactReport
-from .rewrite import Merging, SourcePart, clear_stale, finished, pack, records_of
-from .run import BadFile, parallelism, run
+from .rewrite import Merging, SourcePart, clear_stale, merge, pack
+from .run import parallelism
 from .table_rewrite import rewrite_table
 
 if TYPE_CHECKING:
@@ -90,28 +90,8 @@ def compact(
     check_options("mosaic", schema, options)
     choices = (target_bytes, mode, sorted(options.items()))
     staging = work.begin(identity("compact", listed, *choices))
-    records = records_of(staging)
-    if not resume:
-        records.clear()
-    rewrite = Merging(
-        staging,
-        schema,
-        "mosaic",
-        target_bytes,
-        (),
-        drops=False,
-        skips=False,
-        options=options,
-        mode=mode,
-    )
-    results = finished(staging, records, items)
-    resumed = len(results)
-    todo = {number: item for number, item in items.items() if number not in results}
-    try:
-        results |= run(spark, "compact", todo, rewrite.run, records=records, done=resumed)
-    except BadFile as error:
-        staging.abandon()
-        raise error.to_error() from None
+    merging = Merging.of(staging, schema, target_bytes, mode, options)
+    results, resumed = merge(spark, "compact", staging, items, merging, resume)
     written = [tuple(file) for result in results.values() for file in result["files"]]
     old_of = {
         file: items[number].parts[0].found.path
@@ -170,6 +150,6 @@ def _compact_table(
         seconds=time.monotonic() - started,
         resumed=done.resumed,
         row_groups_copied=done.row_groups_copied,
-        version=done.change.version,
-        left_to_other_writers=done.change.summary.get("left_to_other_writers", 0),
+        version=done.version,
+        left_to_other_writers=done.left_to_other_writers,
     )

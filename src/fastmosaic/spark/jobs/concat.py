@@ -20,8 +20,8 @@ from ...storage.staging import Staging
 from .convert import DEFAULT_TARGET_BYTES
 from .records import Listed, identity, list_files
 from .report import MergeReport
-from .rewrite import Merging, SourcePart, clear_stale, finished, pack, records_of
-from .run import BadFile, parallelism, run
+from .rewrite import Merging, SourcePart, clear_stale, merge, pack
+from .run import parallelism
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -96,29 +96,9 @@ def concat(
     options = {**kept, "use_threads": len(items) < parallelism(spark), **options}
     check_options("mosaic", schema, options)
     staging = Staging.begin(target, None, existing, identity=name)
-    records = records_of(staging)
-    if not resume:
-        records.clear()
-    work = Merging(
-        staging,
-        schema,
-        "mosaic",
-        target_file_bytes,
-        (),
-        drops=False,
-        skips=False,
-        options=options,
-        mode=mode,
-    )
-    results = finished(staging, records, items)
-    resumed = len(results)
-    todo = {number: item for number, item in items.items() if number not in results}
-    try:
-        results |= run(spark, "concat", todo, work.run, records=records, done=resumed)
-    except BadFile as error:
-        staging.abandon()
-        raise error.to_error() from None
-    written = [tuple(file) for number in items for file in results[number]["files"]]
+    merging = Merging.of(staging, schema, target_file_bytes, mode, options)
+    results, resumed = merge(spark, "concat", staging, items, merging, resume)
+    written = [tuple(file) for result in results.values() for file in result["files"]]
     staging.commit(file for file, _, _ in written)
     if existing != "append":
         clear_stale(staging, "concat")

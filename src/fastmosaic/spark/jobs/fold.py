@@ -61,6 +61,6 @@ def fold(
         bytes_out=done.bytes_out,
         seconds=time.monotonic() - started,
         resumed=done.resumed,
-        version=done.change.version,
-        left_to_other_writers=done.change.summary.get("left_to_other_writers", 0),
+        version=done.version,
+        left_to_other_writers=done.left_to_other_writers,
     )

@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import pyarrow as pa
 
@@ -23,7 +23,10 @@ from ...storage.debris import stagings_of
 from ...storage.location import as_arrow
 from ...storage.staging import Staging
 from .records import Records, Result
-from .run import BadFile, blaming
+from .run import BadFile, blaming, run
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 SortKeys: TypeAlias = tuple[tuple[str, str], ...]
 
@@ -119,6 +122,19 @@ class Merging(Rewrite):
 
     mode: Mode = "auto"
 
+    @classmethod
+    def of(
+        cls,
+        staging: Staging,
+        schema: pa.Schema,
+        target_bytes: int,
+        mode: Mode,
+        options: Mapping[str, Any],
+    ) -> Merging:
+        """Return the work of merging files into ones of about `target_bytes`."""
+        args = staging, schema, "mosaic", target_bytes, ()
+        return cls(*args, drops=False, skips=False, options=options, mode=mode)
+
     def run(self, item: RewriteItem) -> Result:
         """Merge the files of an item. Runs in a task."""
         if self.mode == "rewrite" or not (self.mode == "copy" or self.fits_one_file(item)):
@@ -140,6 +156,32 @@ class Merging(Rewrite):
             "failures": [],
             "excluded": [],
         }
+
+
+def merge(
+    spark: SparkSession,
+    verb: str,
+    staging: Staging,
+    items: dict[int, RewriteItem],
+    work: Merging,
+    resume: bool,
+) -> tuple[dict[int, Result], int]:
+    """Return the results of all items, and how many of them an earlier run had finished.
+
+    If a file is bad, nothing of the staging is left.
+    """
+    records = records_of(staging)
+    if not resume:
+        records.clear()
+    results = finished(staging, records, items)
+    resumed = len(results)
+    todo = {number: item for number, item in items.items() if number not in results}
+    try:
+        results |= run(spark, verb, todo, work.run, records=records, done=resumed)
+    except BadFile as error:
+        staging.abandon()
+        raise error.to_error() from None
+    return {number: results[number] for number in items}, resumed
 
 
 class _TargetFiles:

@@ -13,7 +13,6 @@ from ...dataset.version import BaseFile
 from ...errors import MosaicError
 from ...file.concat import Mode
 from ...table.changes import ReplaceFiles, Rewritten
-from ...table.commit import TableChange
 from ...table.rewrite import BaseWriter, Rewriter, dropped_from, entry_of
 from .records import Result
 from .run import BadFile
@@ -34,7 +33,8 @@ class RewrittenTable(NamedTuple):
     bytes_out: int
     resumed: int
     row_groups_copied: int
-    change: TableChange
+    version: int
+    left_to_other_writers: int  # new files that were not used
 
 
 def rewrite_table(
@@ -67,22 +67,27 @@ def rewrite_table(
     resumed = len(results)
     todo = {number: item for number, item in items.items() if number not in results}
     results |= job.run(spark, verb, todo, RewriteGroup(writer, mode), resumed)
-    done = [_rewritten(results[number]) for number in items]
-    new = [one.new for one in done if one.new is not None]
-    for file in {one.schema: one for one in new}.values():
+    done = {number: _rewritten(results[number]) for number in items}
+    for file in {one.new.schema: one.new for one in done.values() if one.new}.values():
         writer.describe(file.path, file.added)  # stores its columns, which vacuum may have removed
-    change = job.commit(ReplaceFiles(verb, done, True))
-    old = [file for group in groups for file in group]
+    change = job.commit(ReplaceFiles(verb, list(done.values()), True))
+    # Other writers may have changed some of the old files, which then stay.
+    named = changing._snapshot.version.paths
+    used = [one for one in done.values() if one.new and one.new.path in named]
+    new = [one.new for one in used if one.new]
+    gone = {path for one in used for path in one.old}
+    old = [file for group in groups for file in group if entry_of(file).path in gone]
     return RewrittenTable(
         rows=sum(one.rows for one in new),
         files_in=len(old),
         files_out=len(new),
-        files_kept=len(files.files) - len(old) if state.version.files else 0,
+        files_kept=len(state.version.files) - len(old),
         bytes_in=sum(file.size for file in old),
         bytes_out=sum(one.size for one in new),
         resumed=resumed,
-        row_groups_copied=sum(one.copied or 0 for one in done),
-        change=change,
+        row_groups_copied=sum(one.copied or 0 for one in used),
+        version=change.version,
+        left_to_other_writers=len(done) - len(used),
     )
 
 
