@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 from types import CodeType, FunctionType, ModuleType
 from typing import Any, Final
 
-
 # Not tuples: whether two equal ones are the same depends on where Python has read the code from.
 _MAY_CONTAIN_THEMSELVES: Final = (FunctionType, ModuleType, list, dict, set)
 
