@@ -1,0 +1,78 @@
+"""The tables of TPC-H as Mosaic and Parquet files, and answers of its queries that can be compared.
+
+`tpchgen-cli` of PyPI generates the rows. Both formats get the same tables, with the defaults of their writers.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from collections.abc import Iterable, Sequence
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import fastmosaic as fm
+
+from .tpch_queries import TABLES
+
+GENERATOR = "tpchgen-cli"
+
+
+def write_tables(folder: Path, scale: float) -> tuple[Path, Path]:
+    """Write all tables, e.g. `mosaic/orders.mosaic` and `parquet/orders.parquet`; return both folders."""
+    mosaic, parquet = folder / "mosaic", folder / "parquet"
+    mosaic.mkdir(parents=True)
+    parquet.mkdir()
+    with tempfile.TemporaryDirectory(dir=folder) as raw:
+        generate(Path(raw), scale)
+        for name in TABLES:
+            table = plain(pq.read_table(Path(raw) / f"{name}.parquet"))
+            fm.write_table(table, mosaic / f"{name}.mosaic")
+            pq.write_table(table, parquet / f"{name}.parquet", compression="zstd")
+    return mosaic, parquet
+
+
+def generate(folder: Path, scale: float) -> None:
+    """Write the Parquet files of the generator."""
+    places = [sysconfig.get_path("scripts"), os.environ.get("PATH", os.defpath)]
+    command = shutil.which(GENERATOR, path=os.pathsep.join(places))
+    if command is None:
+        raise SystemExit(
+            f"{GENERATOR} is not installed: {sys.executable} -m pip install {GENERATOR}"
+        )
+    arguments = ["parquet", "--scale-factor", str(scale), "--output-dir", str(folder), "--quiet"]
+    subprocess.run([command, *arguments], check=True)
+
+
+def plain(table: pa.Table) -> pa.Table:
+    """Return a table with strings as most writers have them, and without the generator's field numbers."""
+    fields = [
+        pa.field(
+            field.name,
+            pa.string() if pa.types.is_string_view(field.type) else field.type,
+            field.nullable,
+        )
+        for field in table.schema
+    ]
+    return table.cast(pa.schema(fields))
+
+
+def comparable(rows: Iterable[Sequence[Any]]) -> list[tuple[Any, ...]]:
+    """Return the rows of an answer as another engine would have them.
+
+    Engines choose different types for sums and averages, and order rows with equal keys as they like.
+    """
+    return sorted(tuple(map(_comparable, row)) for row in rows)
+
+
+def _comparable(value: Any) -> Any:
+    # Averages differ in their last digits: six significant ones are the precision of the specification.
+    return float(f"{value:.6g}") if isinstance(value, float | Decimal) else value
