@@ -747,8 +747,10 @@ def test_the_filters_of_python_sources() -> None:
         datasource.In(("a",), (1, 2)): Leaf("IN", ("a",), (1, 2)),
         datasource.Not(datasource.IsNull(("a",))): Neither(Leaf("IS_NULL", ("a",))),
         datasource.StringStartsWith(("a",), "x"): Leaf("STARTS_WITH", ("a",), ("x",)),
-        datasource.StringContains(("a",), "x"): None,
-        datasource.Not(datasource.StringContains(("a",), "x")): None,
+        datasource.StringContains(("a",), "x"): Leaf("CONTAINS", ("a",), ("x",)),
+        datasource.Not(datasource.StringEndsWith(("a",), "x")): Neither(
+            Leaf("ENDS_WITH", ("a",), ("x",))
+        ),
         datasource.LessThan(("a", "b"), datetime.time(0, 0, 1, 5)): Leaf(
             "<", ("a", "b"), (1_000_005_000,)
         ),

@@ -8,6 +8,7 @@ discovery    Find the files that a path, a directory, a glob or a list of these 
 distinct     Estimates how many distinct values a column has, with a small sketch that can be merged
 files        One file of a dataset: its metadata, read once, and reading row groups of it
 fileset      Many files as one table: open them, read, count and take rows
+filtered     Read only the rows that may match a filter: its columns first, the others where rows match
 found        Found: a file that was found and is not open
 hive         Hive partitions: directories named `key=value` and the columns they stand for
 hive_split   Split batches by the values of partition columns

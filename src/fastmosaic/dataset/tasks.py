@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final
 
 import pyarrow as pa
@@ -21,6 +22,7 @@ from ..query.rows import Rows
 from ..schemas.fit import Fits
 from .files import File, ReadOptions
 from .fileset import FileSet
+from .filtered import FilteredReader
 from .found import Found
 from .joined_files import JoinedFile, ReadableFile
 from .plan import FilePlan, windows
@@ -29,6 +31,8 @@ from .plan import FilePlan, windows
 OPEN_COST_BYTES: Final = 1 << 20
 # Row groups of a split are read together until they reach this size.
 TASK_WINDOW_BYTES: Final = 16 << 20
+# A row group is divided if its parts have at least this size in memory: each decompresses the pages anew.
+MIN_PART_BYTES: Final = 4 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +60,10 @@ class Split:
 
 
 class SplitScan:
-    """Reads the columns of a query in any process; can be pickled."""
+    """Reads the columns of a query in any process; can be pickled.
+
+    `kept` drops rows on the way that the caller would drop; by default, none are.
+    """
 
     def __init__(
         self,
@@ -64,23 +71,34 @@ class SplitScan:
         partitions: pa.Schema,
         schemas: Sequence[FileSchema],
         reading: ReadOptions,
+        kept: Query | None = None,
     ) -> None:
         self.schema = schema
         self._partitions = partitions
         self._schemas = list(schemas)
         self._reading = reading
+        self._kept = kept
 
     def __reduce__(self) -> Any:
-        return SplitScan, (self.schema, self._partitions, self._schemas, self._reading)
+        return SplitScan, (
+            self.schema,
+            self._partitions,
+            self._schemas,
+            self._reading,
+            self._kept,
+        )
 
     def read(self, split: Split, *, use_threads: bool = False) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a split, before a filter; memory stays bounded."""
+        plans = [FilePlan(self.file_of(part), list(part.groups), part.rows) for part in split.parts]
+        if self._kept is not None:
+            reader = FilteredReader(self._kept, self._partitions, use_threads)
+            for window in windows(plans, reader.fits, TASK_WINDOW_BYTES):
+                yield from reader.read(window)
+            return
         fits = Fits(self.schema, self._partitions)
-        for part in split.parts:
-            file = self.file_of(part)
-            planned = FilePlan(file, list(part.groups), part.rows)
-            for window in windows([planned], fits, TASK_WINDOW_BYTES):
-                yield from file.batches(fits, window.groups, use_threads, rows=window.rows)
+        for window in windows(plans, fits, TASK_WINDOW_BYTES):
+            yield from window.file.batches(fits, window.groups, use_threads, rows=window.rows)
 
     def file_of(self, part: FilePart) -> ReadableFile:
         """Return the file of a part, or the files of a table that have the same rows."""
@@ -95,13 +113,21 @@ class SplitScan:
 
 
 def share_out(
-    files: FileSet, query: Query, *, max_bytes: int, min_splits: int = 1
+    files: FileSet,
+    query: Query,
+    *,
+    max_bytes: int,
+    min_splits: int = 1,
+    row_bytes: int = 0,
+    kept: Query | None = None,
 ) -> tuple[SplitScan, list[Split]]:
     """Divide the row groups that may match into splits, in order.
 
     A split reads up to `max_bytes` of the wanted columns, or less if that is needed for
-    `min_splits` splits. Row groups are never divided. Filters and limits of the query only decide
-    which row groups are read; whoever reads the splits must apply them to the rows.
+    `min_splits` splits. Row groups are only divided if there are fewer of them than `min_splits`, and
+    their rows, of `row_bytes` each in memory, are large. Filters and limits of the query only decide
+    which row groups are read; whoever reads the splits must apply them to the rows. With `kept`, some
+    of the rows that do not match that query are dropped by the reader.
     """
     fits = Fits(query.schema, files.partitions)
     schemas: dict[FileSchema, int] = {}
@@ -110,9 +136,19 @@ def share_out(
         for planned in files.plan(query)
         for group in planned.groups
     ]
+    scan_of = partial(SplitScan, query.schema, files.partitions, reading=files.reading, kept=kept)
+    if 0 < len(wanted) < min_splits and row_bytes:
+        parts = -(-min_splits // len(wanted))
+        divided = [unit for one in wanted for unit in _divided(*one, parts, row_bytes)]
+        if len(divided) > len(wanted):
+            splits = [
+                Split((_part(planned, planned.groups, schemas),), planned.num_rows, size)
+                for planned, size in divided
+            ]
+            return scan_of(schemas=list(schemas)), splits
     total = sum(size for _, _, size in wanted)
     limit = max(OPEN_COST_BYTES, min(max_bytes, -(-total // max(1, min_splits))))
-    splits: list[Split] = []
+    splits = []
     held: list[tuple[FilePlan, list[int]]] = []
     size = cost = num_rows = 0
 
@@ -134,7 +170,22 @@ def share_out(
         num_rows += planned.rows_of(group)
     if held:
         close()
-    return SplitScan(query.schema, files.partitions, list(schemas), files.reading), splits
+    return scan_of(schemas=list(schemas)), splits
+
+
+def _divided(
+    planned: FilePlan, group: int, size: int, parts: int, row_bytes: int
+) -> Iterator[tuple[FilePlan, int]]:
+    """Yield a row group in up to `parts` parts of its rows, which have `MIN_PART_BYTES` at least."""
+    start, stop = planned.file.metadata.row_edges[group : group + 2]
+    parts = min(parts, (stop - start) * row_bytes // MIN_PART_BYTES)
+    if planned.rows is not None or parts < 2:
+        yield FilePlan(planned.file, [group], planned.rows), size
+        return
+    step = -(-(stop - start) // parts)
+    for first in range(start, stop, step):
+        rows = Rows([(first, min(first + step, stop))])
+        yield FilePlan(planned.file, [group], rows), size // parts
 
 
 def _part(planned: FilePlan, groups: Sequence[int], schemas: dict[FileSchema, int]) -> FilePart:

@@ -33,6 +33,7 @@ __all__ = [
     "fields_of",
     "filter_table",
     "guarantee",
+    "mask",
     "matching",
     "matching_rows",
     "to_expression",
@@ -381,6 +382,18 @@ def matching_rows(table: pa.Table, expression: Expression) -> list[int]:
     name = "#".join(table.column_names) + "#"  # not the name of a column
     numbered = table.append_column(name, pa.array(range(table.num_rows), pa.int64()))
     return filter_table(numbered, expression)[name].to_pylist()
+
+
+def mask(batch: pa.RecordBatch, expression: Expression) -> pa.ChunkedArray:
+    """Return for each row of `batch` whether `expression` is true, false or null."""
+    from pyarrow import acero  # takes long to import
+
+    table = pa.Table.from_batches([batch])
+    source = acero.Declaration("table_source", acero.TableSourceNodeOptions(table))
+    project = acero.Declaration("project", acero.ProjectNodeOptions([expression], ["mask"]))
+    # The order of rows is that of the table if there is one thread.
+    found = acero.Declaration.from_sequence([source, project]).to_table(use_threads=False)
+    return found.column(0)
 
 
 def filter_table(table: pa.Table, expression: Expression) -> pa.Table:

@@ -83,10 +83,18 @@ class Query:
         if filters is None:
             return cls(schema, None, None, (), attached, rows, limit)
         expression = filtering.to_expression(filters, table.path)
-        needed = fields_of(table, expression)
+        made = cls.filtered(schema, expression, fields_of(table, expression))
+        made.attached, made.rows, made.limit = attached, rows, limit
+        return made
+
+    @classmethod
+    def filtered(cls, schema: pa.Schema, expression: Any, needed: tuple[pa.Field, ...]) -> Query:
+        """Return the query for columns of the rows that match an expression.
+
+        `needed` are the columns that the expression refers to.
+        """
         read = _united(schema, needed)
-        narrow = None if read is schema else schema
-        return cls(read, narrow, expression, needed, attached, rows, limit)
+        return cls(read, None if read is schema else schema, expression, needed)
 
     @property
     def wanted(self) -> pa.Schema:

@@ -88,6 +88,14 @@ class Rows:
         index = bisect_right(self._starts, number) - 1
         return self._before[index] + number - self._starts[index]
 
+    def numbered_between(self, start: int, stop: int) -> list[tuple[int, int]]:
+        """Return the ranges of the selected rows from place `start` to `stop` among these."""
+        return [
+            (begin + max(0, start - before), min(end, begin + stop - before))
+            for (begin, end), before in zip(self.ranges, self._before, strict=False)
+            if before < stop and before + end - begin > start
+        ]
+
     def of_batch(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return the selected rows of a batch."""
         if len(self) == batch.num_rows:

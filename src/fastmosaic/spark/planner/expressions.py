@@ -8,7 +8,7 @@ from typing import Any, Final
 from ...format.paths import Path
 from ..jvm import EXPRESSIONS, SQL
 from .aggregates import Aggregate
-from .pushdown import Both, Either, Leaf, Neither, Predicate
+from .pushdown import COMPARISONS, Both, Either, Leaf, Neither, Pair, Predicate
 
 __all__ = ["aggregates", "predicate"]
 
@@ -26,18 +26,29 @@ def predicate(node: Any) -> Predicate | None:
         if name == "NOT":
             return None if children[0] is None else Neither(children[0])
         return Both(*children) if name == "AND" else Either(*children)
-    if name not in _OPERATORS or len(node.children()) > MAX_VALUES:
-        return None
-    column, *operands = node.children()
-    path = _path(column)
-    if path is None or any(_class_name(operand) != LITERAL for operand in operands):
-        return None
-    return Leaf(name, path, tuple(_value(operand.value()) for operand in operands))
+    if name == "<>":
+        same = _leaf("=", node)
+        return None if same is None else Neither(same)
+    return _leaf(name, node) if name in _OPERATORS else None
 
 
-_OPERATORS: Final = frozenset(
-    {"=", "<=>", "<", "<=", ">", ">=", "IN", "IS_NULL", "IS_NOT_NULL", "STARTS_WITH"}
-)
+_OPERATORS: Final = COMPARISONS | {
+    *("<=>", "IN", "IS_NULL", "IS_NOT_NULL", "STARTS_WITH", "ENDS_WITH", "CONTAINS")
+}
+
+
+def _leaf(name: str, node: Any) -> Leaf | Pair | None:
+    """Convert a comparison of a column with values, or with another column."""
+    children = list(node.children())
+    path = _path(children[0]) if len(children) <= MAX_VALUES else None
+    if path is None:
+        return None
+    kinds = [_class_name(operand) for operand in children[1:]]
+    if kinds == [FIELD] and name in COMPARISONS:
+        return Pair(name, path, tuple(children[1].fieldNames()))
+    if any(kind != LITERAL for kind in kinds):
+        return None
+    return Leaf(name, path, tuple(_value(operand.value()) for operand in children[1:]))
 
 
 def _path(node: Any) -> Path | None:

@@ -19,7 +19,7 @@ from ...query.query import Query
 from ...schemas.fit import Fits
 from ..task import PlannedReader
 from .aggregates import Aggregate, answer
-from .pushdown import Predicate, to_expression
+from .pushdown import Predicate, to_expression, to_row_filter
 from .runtime import runtime_columns
 
 __all__ = ["PlannedScan", "ScanPlanner", "ScanReport", "scans"]
@@ -126,14 +126,27 @@ class ScanPlanner:
             schema = self.schema
         expression, needed = to_expression(predicates, self._files.columns.field)
         query = Query(schema, expression=expression, needed=needed)
+        # Tasks drop rows that Spark would drop, so that they need not become rows of the JVM.
+        matching, compared = to_row_filter(predicates, self.schema.field)
+        kept = None if matching is None else Query.filtered(schema, matching, compared)
         max_bytes, min_splits = self._split_sizes()
-        scan, splits = share_out(self._files, query, max_bytes=max_bytes, min_splits=min_splits)
+        scan, splits = share_out(
+            self._files,
+            query,
+            max_bytes=max_bytes,
+            min_splits=min_splits,
+            # The first rows of a row group are in one part of it.
+            row_bytes=_row_bytes(schema) if limit is None else 0,
+            kept=kept,
+        )
         if limit is not None:
             splits = _first(splits, limit, scan, Fits(schema, self._files.partitions))
         filters = tuple(str(one) for one in predicates if one is not None)
         report = self._report(schema, splits, filters, limit)
         _recent.append(report)
-        return PlannedScan(self.key, self._files, scan, splits, report)
+        # Scans with different filters return different rows. Text of an expression may be shortened.
+        key = self.key if matching is None else f"{self.key} {[*predicates]!r}"
+        return PlannedScan(key, self._files, scan, splits, report)
 
     def narrowest(self) -> pa.Schema:
         """Return one column, the one whose values need the least space in a row."""
@@ -163,7 +176,7 @@ class ScanPlanner:
             total_fields=self._total_fields,
             files=len({part.found.place for part in parts}),
             total_files=len(self._files.files),
-            row_groups=sum(len(part.groups) for part in parts),
+            row_groups=len({(part.found.place, group) for part in parts for group in part.groups}),
             total_row_groups=self._total_row_groups(),
             num_rows=sum(split.num_rows for split in splits),
             num_bytes=sum(split.size for split in splits),
@@ -205,7 +218,7 @@ class PlannedScan:
         digest.update(self.schema.serialize())
         for split in self.splits:
             for part in split.parts:
-                digest.update(f"{part.found.place} {part.groups}".encode())
+                digest.update(f"{part.found.place} {part.groups} {part.rows}".encode())
         return digest.hexdigest()
 
     def runtime_columns(self) -> list[str]:
