@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := pyproject.toml $(wildcard src/fastmosaic/format/*.pyx src/fastmosaic/format/*.pxd vendor/zstd/*.c)
 
-.PHONY: demo test test-all test-lowest test-pythons test-spark-versions wheel docs lint format bench bench-files bench-kinds bench-datasets bench-threads bench-tables bench-spark bench-size bench-render fuzz clean
+.PHONY: demo test test-all test-lowest test-pythons test-spark-versions wheel docs lint format bench bench-files bench-kinds bench-datasets bench-threads bench-tables bench-spark bench-tpch bench-size bench-render fuzz clean
 
 # Made anew whenever a kernel or a dependency changes.
 $(VENV)/ready: $(SOURCES)
@@ -34,9 +34,9 @@ format: $(VENV)/ready
 docs: $(VENV)/ready
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
 
-# Writes bench/results/*.json and the pages of docs that are made from them; takes about 40 minutes.
+# Writes bench/results/*.json and the pages of docs that are made from them; takes about 45 minutes.
 # `make bench ARGS=--quick` takes six minutes and writes nothing.
-bench: bench-files bench-kinds bench-datasets bench-threads bench-tables bench-spark
+bench: bench-files bench-kinds bench-datasets bench-threads bench-tables bench-spark bench-tpch
 
 # Makes these pages again, without measuring.
 bench-render: $(VENV)/ready
@@ -45,7 +45,7 @@ bench-render: $(VENV)/ready
 # `make bench-size` is run by hand: it writes docs/size.md, and takes about ten minutes and 10 GB of disk.
 
 # bench.tables makes the tables that the benchmarks have in common.
-bench-files bench-kinds bench-datasets bench-threads bench-tables bench-spark bench-size: $(VENV)/ready
+bench-files bench-kinds bench-datasets bench-threads bench-tables bench-spark bench-tpch bench-size: $(VENV)/ready
 	$(BIN)/pip install --quiet --group bench
 	$(BIN)/python -m $(patsubst bench.tables,bench.living,$(patsubst bench.files,bench,$(subst -,.,$@))) $(ARGS)
 

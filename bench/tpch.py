@@ -1,7 +1,7 @@
 """`python -m bench.tpch`: the 22 queries of TPC-H on narrow tables, over Mosaic and over Parquet.
 
 Writes bench/results/tpch.json and its page. Each engine runs a query over both formats in turns; the best time
-counts, and only if the answers are equal. Sessions are warm: each query has run before it is timed.
+counts, and only if the answers are equal. Engines are warm: all queries have run before they are timed.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,7 +23,7 @@ from .spark import start
 from .targets import Target
 from .tpch_data import comparable, write_tables
 from .tpch_queries import TABLES, queries
-from .worker import best_times
+from .worker import timed
 
 PARQUET: Final = "Parquet"
 
@@ -35,8 +36,8 @@ class Plan:
     """The sizes of a run."""
 
     scale: float = 0.1
-    warm_ups: int = 2
-    turns: int = 5
+    warm_ups: int = 3
+    turns: int = 7
 
 
 FULL: Final = Plan()
@@ -81,27 +82,33 @@ ENGINES: Final = (Engine("Spark", on_spark, 1.2),)
 def measure(
     results: Results, plan: Plan, engine: Engine, folders: tuple[Path, Path], only: Sequence[str]
 ) -> None:
-    """Add the times of an engine; raise SystemExit if an answer over Mosaic is another one."""
-    with engine.open(*folders) as asked:
-        for title, query in queries(plan.scale).items():
-            if only and title not in only:
-                continue
-            case = f"{engine.title}, {title}"
-            works = {name: _call(ask, query) for name, ask in asked.items()}
-            answers = {name: comparable(work()) for name, work in works.items()}
-            for name, answer in answers.items():
-                if answer != answers[PARQUET]:
-                    raise SystemExit(f"{case}: {name} returns a different answer")
-            if plan.warm_ups > 1:
-                best_times(works, plan.warm_ups - 1)
-            for name, seconds in best_times(works, plan.turns).items():
-                results.add(case, TIME, name, seconds)
-            ratio = results.ratio(case, TIME, OURS, PARQUET)
-            print(f"{case}: {ratio:.2f}", file=sys.stderr, flush=True)
+    """Add the times of an engine; raise SystemExit if an answer over Mosaic is another one.
+
+    All queries take part in each turn: a warm engine has compiled the code of all of them.
+    """
+    asked_for = {
+        title: query for title, query in queries(plan.scale).items() if not only or title in only
+    }
+    with engine.open(*folders) as formats:
+        for turn in range(-plan.warm_ups, plan.turns):
+            print(f"{engine.title}, turn {turn + 1} of {plan.turns}", file=sys.stderr, flush=True)
+            for title, query in asked_for.items():
+                case = f"{engine.title}, {title}"
+                answers = {}
+                for name, ask in formats.items():
+                    seconds, answers[name] = timed(partial(ask, query))
+                    if turn >= 0:
+                        results.add(case, TIME, name, seconds)
+                if turn == -plan.warm_ups:
+                    compare(case, answers)
 
 
-def _call(ask: Ask, query: str) -> Callable[[], Any]:
-    return lambda: ask(query)
+def compare(case: str, answers: dict[str, Sequence[Sequence[Any]]]) -> None:
+    """Raise SystemExit if an answer differs from that over Parquet."""
+    expected = comparable(answers[PARQUET])
+    for name, answer in answers.items():
+        if comparable(answer) != expected:
+            raise SystemExit(f"{case}: {name} returns a different answer")
 
 
 def geometric_mean(results: Results, engine: str) -> float | None:

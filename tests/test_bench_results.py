@@ -5,6 +5,7 @@ import math
 import shutil
 import sys
 from dataclasses import asdict
+from decimal import Decimal
 from pathlib import Path
 
 import pyarrow as pa
@@ -25,6 +26,7 @@ from bench import (
     render,
     shapes,
     threads,
+    tpch,
     unseen,
 )
 from bench.columns import digits, runs
@@ -549,3 +551,28 @@ def test_only_a_complete_run_changes_the_checkout(
     render.publish(results, None, complete=True)
     assert (tmp_path / "published" / "datasets.json").exists()
     assert (tmp_path / "docs" / "datasets.md").exists()
+
+
+def test_a_page_of_tpch_is_made_from_results(tmp_path: Path) -> None:
+    times = {
+        ("Spark, Q1", TIME, OURS): 0.2,
+        ("Spark, Q1", TIME, tpch.PARQUET): 0.1,
+        ("Spark, Q2", TIME, OURS): 0.4,
+        ("Spark, Q2", TIME, tpch.PARQUET): 0.8,
+    }
+    results = results_of(times, bench="tpch")
+    results.options = asdict(tpch.FULL)
+    page = render.write(results, tmp_path).read_text()
+    assert "| Spark, Q1 | 200 | 100 | 2.00 |" in page
+    assert "| Spark, geometric mean | | | **1.00** |" in page  # of 2 and 1/2
+    assert [target.verdict for target in tpch.targets(results)][:1] == ["met"]
+
+
+def test_answers_of_tpch_are_compared() -> None:
+    theirs = [(1, "a", 2.5), (2, "b", None)]
+    ours = [(2, "b", None), (1, "a", Decimal("2.5000001"))]
+    tpch.compare("Q1", {OURS: ours, tpch.PARQUET: theirs})
+    with pytest.raises(SystemExit, match="Q1: fastmosaic returns a different answer"):
+        tpch.compare("Q1", {OURS: ours[:1], tpch.PARQUET: theirs})
+    with pytest.raises(SystemExit, match="different answer"):
+        tpch.compare("Q1", {OURS: [(1, "a", 2.51), ours[0]], tpch.PARQUET: theirs})

@@ -383,7 +383,7 @@ def test_small_tables_are_broadcast(
         of.join(spark.range(10_000_000), "id").explain()
         return "BroadcastHashJoin" in capsys.readouterr().out
 
-    size = 400 * (8 + 8)
+    size = size_of(ours.select("id"))
     before = spark.conf.get("spark.sql.autoBroadcastJoinThreshold")
     try:
         spark.conf.set("spark.sql.autoBroadcastJoinThreshold", 2 * size)
@@ -392,6 +392,26 @@ def test_small_tables_are_broadcast(
         assert not is_broadcast(ours.select("id"))
     finally:
         spark.conf.set("spark.sql.autoBroadcastJoinThreshold", before)
+
+
+def size_of(df: DataFrame) -> int:
+    """The size that Spark expects a DataFrame to have."""
+    return int(df._jdf.queryExecution().optimizedPlan().stats().sizeInBytes())
+
+
+def test_sizes_are_expected_as_for_parquet(
+    ours: DataFrame, theirs: DataFrame, directory: Path
+) -> None:
+    """So that the same join is planned in the same way; the files themselves differ in size."""
+    every = [
+        sum(path.stat().st_size for path in directory.rglob(f"*.{suffix}"))
+        for suffix in ("mosaic", "parquet")
+    ]
+    for columns in (["id"], ["text", "price"], ["id", "year"]):
+        sizes = [size_of(one.select(columns)) for one in (ours, theirs)]
+        shares = [size / whole for size, whole in zip(sizes, every, strict=True)]
+        assert 0 < shares[0] < 3 * shares[1], columns
+    assert size_of(ours.select("id")) < size_of(ours.select("id", "text")) < size_of(ours)
 
 
 def test_equal_scans_are_run_once(

@@ -7,6 +7,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Final
 
 import pyarrow as pa
@@ -146,7 +147,8 @@ class ScanPlanner:
         _recent.append(report)
         # Scans with different filters return different rows. Text of an expression may be shortened.
         key = self.key if matching is None else f"{self.key} {[*predicates]!r}"
-        return PlannedScan(key, self._files, scan, splits, report)
+        size = self._size(schema, scan, report, splits)
+        return PlannedScan(key, self._files, scan, splits, report, size)
 
     def narrowest(self) -> pa.Schema:
         """Return one column, the one whose values need the least space in a row."""
@@ -184,6 +186,28 @@ class ScanPlanner:
             limit=limit,
         )
 
+    def _size(
+        self, schema: pa.Schema, scan: SplitScan, report: ScanReport, splits: Sequence[Split]
+    ) -> int:
+        """Return the size of a scan by which Spark chooses how to join.
+
+        As for Spark's own file formats, it is the share of the stored bytes that the columns have in a
+        row. The same join of the same data is then planned in the same way, whatever its format.
+        Columns that do not compress well count with the bytes that are read.
+        """
+        groups: dict[tuple[tuple[str, str], int], int] = {}
+        for split in splits:
+            for part in split.parts:
+                for file in scan.file_of(part).parts:
+                    for group in part.groups:
+                        groups[file.found.place, group] = file.metadata.bytes_of(group)
+        share = sum(groups.values()) * _row_bytes(schema) // self._row_bytes
+        return max(report.num_bytes, share, 1)
+
+    @cached_property
+    def _row_bytes(self) -> int:
+        return _row_bytes(self.schema)
+
     def _total_row_groups(self) -> int | None:
         if self._files.is_lazy:
             return None
@@ -200,6 +224,7 @@ class PlannedScan:
         scan: SplitScan,
         splits: Sequence[Split],
         report: ScanReport,
+        size: int,
     ) -> None:
         self._table = table
         self._files = files
@@ -208,8 +233,7 @@ class PlannedScan:
         self.report = report
         self.schema = scan.schema
         self.num_rows = report.num_rows
-        # Values that compress well still need their space in memory.
-        self.size = max(report.num_bytes, report.num_rows * _row_bytes(scan.schema), 1)
+        self.size = size
 
     @property
     def key(self) -> str:
