@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..format.plain_arrays import narrowed
-from ..query.filters import mask
+from ..query.filters import mask_of
 from ..query.query import Query
-from ..query.rows import Rows, one_batch
+from ..query.rows import Rows
 from ..schemas.fit import Fits
 from .plan import FilePlan, Window
 
@@ -61,7 +61,7 @@ class FilteredReader:
                 share = (pc.sum(found).as_py() or 0) / max(1, batch.num_rows)
                 kept = batch if share >= MOST else batch.filter(found)
             if self._query.narrow is not None:
-                kept = one_batch(narrowed(pa.Table.from_batches([kept]), self._query.narrow))
+                kept = narrowed(kept, self._query.narrow)
             self._last = batch, kept
         return self._last[1]
 
@@ -69,7 +69,7 @@ class FilteredReader:
         """Return which rows match; None if that cannot be told."""
         own = batch.select([field.name for field in self._query.needed])
         try:
-            return mask(own, self._query.expression).combine_chunks()
+            return mask_of(own, self._query.expression)
         except pa.ArrowException:
             return None
 

@@ -47,16 +47,10 @@ def to_plain(array: pa.Array, plain: pa.DataType) -> pa.Array:
     return array.cast(plain)
 
 
-def narrowed(table: pa.Table, schema: pa.Schema) -> pa.Table:
+def narrowed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """Return the columns of `schema`, which may have fewer fields in their structs."""
-    columns = []
-    for field in schema:
-        column = table.column(field.name)
-        if column.type != field.type:
-            chunks = [to_plain(chunk, field.type) for chunk in column.chunks]
-            column = pa.chunked_array(chunks, field.type)
-        columns.append(column)
-    return pa.Table.from_arrays(columns, schema=schema) if columns else table.select([])
+    columns = [to_plain(batch.column(field.name), field.type) for field in schema]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 def _struct_to_plain(array: pa.Array, plain: pa.DataType) -> pa.Array:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import pyarrow as pa
@@ -126,7 +126,7 @@ def scan_polars(
             # Polars counts rows before it filters them: none of the first `n_rows` may be skipped.
             if n_rows is None:
                 filters = _pruning(predicate, files.columns.to_arrow(), dtypes)
-        query = files.query(columns, filters, limit=n_rows)
+        query = replace(files.query(columns, filters, limit=n_rows), is_exact=False)
         for rows in files.iter_batches(query, batch_size or BATCH_ROWS, use_threads):
             frame = _to_frame(rows)
             if predicate is not None:

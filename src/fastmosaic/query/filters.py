@@ -33,7 +33,7 @@ __all__ = [
     "fields_of",
     "filter_table",
     "guarantee",
-    "mask",
+    "mask_of",
     "matching",
     "matching_rows",
     "to_expression",
@@ -384,21 +384,22 @@ def matching_rows(table: pa.Table, expression: Expression) -> list[int]:
     return filter_table(numbered, expression)[name].to_pylist()
 
 
-def mask(batch: pa.RecordBatch, expression: Expression) -> pa.ChunkedArray:
-    """Return for each row of `batch` whether `expression` is true, false or null."""
-    from pyarrow import acero  # takes long to import
-
-    table = pa.Table.from_batches([batch])
-    source = acero.Declaration("table_source", acero.TableSourceNodeOptions(table))
-    project = acero.Declaration("project", acero.ProjectNodeOptions([expression], ["mask"]))
-    # The order of rows is that of the table if there is one thread.
-    found = acero.Declaration.from_sequence([source, project]).to_table(use_threads=False)
-    return found.column(0)
-
-
 def filter_table(table: pa.Table, expression: Expression) -> pa.Table:
     """Return the rows of `table` for which `expression` is true, in order."""
     return table.filter(expression)
+
+
+def mask_of(batch: pa.RecordBatch, expression: Expression) -> pa.BooleanArray:
+    """Return the value of a boolean expression for each row of a batch."""
+    from pyarrow import acero  # takes long to import
+
+    steps = [
+        acero.Declaration("table_source", acero.TableSourceNodeOptions(pa.table(batch))),
+        acero.Declaration("project", acero.ProjectNodeOptions([expression], ["mask"])),
+    ]
+    # The order of rows is that of the batch if there is one thread.
+    found = acero.Declaration.from_sequence(steps).to_table(use_threads=False)
+    return found["mask"].combine_chunks()
 
 
 def project(batch: pa.RecordBatch, expressions: Any) -> pa.RecordBatch:

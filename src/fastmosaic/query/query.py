@@ -22,7 +22,7 @@ from ..format.user_schema import Attached
 from ..memory import Memory
 from ..schemas.widen import widened
 from . import filters as filtering
-from .rows import Rows, concatenated, one_batch
+from .rows import Rows, concatenated, rows_without_columns
 from .selection import expanded
 
 __all__ = ["Query", "fields_of"]
@@ -46,6 +46,7 @@ class Query:
     attached: Attached | None = None  # types and metadata to put on the result
     rows: Rows | None = None
     limit: int | None = None
+    is_exact: bool = True  # otherwise the filter only skips row groups; the caller filters the rows
     _leaves: dict[_Known, tuple[dict[int, _Leaf], list[_Leaf]]] = dataclass_field(
         default_factory=dict, repr=False, compare=False
     )
@@ -176,12 +177,24 @@ class Query:
 
     def finish(self, batches: Sequence[pa.RecordBatch], memory: Memory | None = None) -> pa.Table:
         """Return the rows of `batches` that match, with the columns wanted."""
-        table = pa.Table.from_batches(batches, schema=self.schema)
         if self.expression is not None:
-            table = filtering.filter_table(table, self.expression)
-            if self.narrow is not None:
-                table = narrowed(table, self.narrow)
+            batches = [self._matching(batch) for batch in batches]
+        table = pa.Table.from_batches(batches, schema=self.wanted)
         return table if self.attached is None else self.attached.put_on(table, memory)
+
+    def _matching(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return the rows of a batch that match, with the columns wanted."""
+        names = [field.name for field in self.needed]
+        # First the columns of the filter alone: Arrow would filter these columns, too.
+        mask = filtering.mask_of(batch.select(names), self.expression)
+        if self.narrow is not None:
+            batch = batch.select(self.narrow.names)
+        count = mask.true_count
+        if not batch.num_columns:
+            return rows_without_columns(count)
+        if count < batch.num_rows:
+            batch = batch.filter(mask)
+        return batch if self.narrow is None else narrowed(batch, self.narrow)
 
     def finish_each(self, batches: Iterable[pa.RecordBatch], memory: Memory) -> pa.Table:
         """Return the rows that match, in the memory of one batch besides those of the result."""
@@ -209,8 +222,8 @@ class Query:
 
     def finish_batch(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return the rows of one batch that match, with the columns wanted."""
-        if self.expression is not None:
-            return one_batch(self.finish([batch]))
+        if self.expression is not None and self.is_exact:
+            batch = self._matching(batch)
         return batch if self.attached is None else self.attached.put_on(batch)
 
 
