@@ -45,6 +45,12 @@ def collect(request):
     return lambda frame: frame.collect(engine=request.param)
 
 
+@pytest.fixture(params=[True, False], ids=["statistics", "nothing is known"])
+def statistics(request):
+    """Whether files have statistics. Without them, filters are left to Polars."""
+    return request.param
+
+
 # --- results: the same as those of the table in memory
 
 UTC = datetime.UTC
@@ -273,8 +279,8 @@ QUERIES = {
 
 
 @pytest.mark.parametrize("query", QUERIES.values(), ids=QUERIES)
-def test_queries_give_what_they_give_on_the_table(tmp_path, collect, query):
-    path = written(tmp_path, ROWS, row_group_size=3)
+def test_queries_give_what_they_give_on_the_table(tmp_path, collect, statistics, query):
+    path = written(tmp_path, ROWS, row_group_size=3, write_statistics=statistics)
     expected = query(pl.DataFrame(ROWS).lazy()).collect()
     assert_frame_equal(collect(query(fm.scan_polars(path))), expected)
 
@@ -569,8 +575,14 @@ NARROW = {
 
 
 @pytest.mark.parametrize("query", NARROW.values(), ids=NARROW)
-def test_other_columns_are_not_read(tmp_path, collect, query):
-    path = written(tmp_path, ORDERED, row_group_size=3, num_buckets=ORDERED.num_columns)
+def test_other_columns_are_not_read(tmp_path, collect, statistics, query):
+    path = written(
+        tmp_path,
+        ORDERED,
+        row_group_size=3,
+        num_buckets=ORDERED.num_columns,
+        write_statistics=statistics,
+    )
     damage(path, columns=set(ORDERED.column_names) - {"int64", "date"})
     expected = query(pl.DataFrame(ORDERED).lazy()).collect()
     assert_frame_equal(collect(query(fm.scan_polars(path))), expected)
@@ -585,11 +597,34 @@ LIMITED = {
 
 
 @pytest.mark.parametrize("query", LIMITED.values(), ids=LIMITED)
-def test_rows_behind_the_limit_are_not_read(tmp_path, collect, query):
-    path = written(tmp_path, ORDERED, row_group_size=3)
+def test_rows_behind_the_limit_are_not_read(tmp_path, collect, statistics, query):
+    path = written(tmp_path, ORDERED, row_group_size=3, write_statistics=statistics)
     damage(path, row_groups=[1, 2])
     expected = query(pl.DataFrame(ORDERED).lazy()).collect()
     assert_frame_equal(collect(query(fm.scan_polars(path))), expected)
+
+
+def test_a_filter_that_can_skip_nothing_is_not_converted(tmp_path, monkeypatch):
+    converted = []
+
+    def pruning(predicate, *rest):
+        converted.append(predicate.meta.root_names())
+        return _pruning(predicate, *rest)
+
+    monkeypatch.setattr("fastmosaic.interop.polars._pruning", pruning)
+    expected = pl.DataFrame(ROWS).filter(c("id") > 4)
+    path = written(tmp_path, ROWS, write_statistics=False)
+    assert_frame_equal(fm.scan_polars(path).filter(c("id") > 4).collect(), expected)
+    assert converted == []
+    written(tmp_path, ROWS, write_statistics=["name"])
+    assert_frame_equal(fm.scan_polars(path).filter(c("id") > 4).collect(), expected)
+    assert converted == [["id"]]
+    # Where there are two schemas, a file may lack a column.
+    written(tmp_path, ROWS, write_statistics=False)
+    written(tmp_path, ROWS.drop(["x"]), "b.mosaic", write_statistics=False)
+    found = fm.scan_polars(tmp_path).filter(c("x") < 3).collect()
+    assert found["id"].to_list() == [0, 4, 8]
+    assert converted == [["id"], ["x"]]
 
 
 def test_frames_have_at_most_as_many_rows_as_polars_asks_for(tmp_path, monkeypatch):

@@ -49,6 +49,9 @@ MAX_HELD_BYTES: Final = 64 << 20
 # Small batches are joined up to this size: copying them costs less than handling each one.
 MAX_JOINED_BYTES: Final = 2 << 20
 
+# A row group of more rows than these may have equal rows: a sample of them tells whether to read it.
+MAX_UNKNOWN_ROWS: Final = 1 << 22
+
 Result = TypeVar("Result")
 Partitioning: TypeAlias = Literal["hive"] | pa.Schema | None
 
@@ -211,6 +214,17 @@ class FileSet:
         """Return whether the filter of a query is about partition columns alone."""
         keys = set(self.partitions.names)
         return bool(query.needed) and all(field.name in keys for field in query.needed)
+
+    def may_skip(self) -> bool:
+        """Return whether any filter could skip a file or a row group."""
+        if self.is_lazy or len(self.partitions) or len(self._schemas) > 1:
+            return True  # a column that a file lacks is null there
+        known = [file.metadata for file in self.files]
+        return any(
+            one.has_statistics(group) or one.rows_of(group) > MAX_UNKNOWN_ROWS
+            for one in known
+            for group in range(one.num_row_groups)
+        )
 
     def matching_files(self, query: Query) -> list[DatasetFile]:
         """Return the files whose partition may match the filter of a query, without opening any."""

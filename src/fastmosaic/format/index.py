@@ -232,6 +232,10 @@ class RowGroupIndex:
                 bounds = (self._data[low:high], self._data[high:end])
             yield Statistic(position, null_count, *bounds)
 
+    def has_statistics(self, group: int) -> bool:
+        """Return whether any column has statistics in a row group."""
+        return bool(self._data[self._group(group).statistics])  # their number
+
     def columns_with_statistics(self, group: int) -> set[int]:
         """Return the columns that have statistics in a row group."""
         found = self._group(group)

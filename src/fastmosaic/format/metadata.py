@@ -353,6 +353,10 @@ class FileMetaData:
         made = map(ColumnStatistics, found.null_counts, found.minima, found.maxima)
         return dict(zip(self._schema.names(found.positions), made, strict=True))
 
+    def has_statistics(self, group: int) -> bool:
+        """Return whether any column has statistics in a row group."""
+        return self._row_groups.has_statistics(group)
+
     def columns_with_statistics(self, group: int) -> set[int]:
         """Return the positions of the columns that have statistics in a row group."""
         return self._row_groups.columns_with_statistics(group)
