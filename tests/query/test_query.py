@@ -184,3 +184,25 @@ def test_a_wrong_name_among_many_costs_little(very_wide, act):
     # No function is called for each column.
     assert pstats.Stats(calls).total_calls < 50_000
     assert caught.value.suggestions[0] == right
+
+
+@pytest.mark.parametrize("others", [0, 1, 63, 64, 200])
+@pytest.mark.parametrize("wanted", [True, False], ids=["wanted", "for the filter alone"])
+def test_rows_that_match_of_few_and_of_many_columns(tmp_path, others, wanted):
+    # None is neither less nor greater: such a row does not match.
+    table = pa.table(
+        {"a": [3, None, 1, 2, None, 5]}
+        | {f"c{i}": [f"{i}:{row}" if row % 2 else None for row in range(6)] for i in range(others)}
+    )
+    fm.write_table(table, tmp_path / "a.mosaic", row_group_size=4)
+    columns = table.column_names[0 if wanted else 1 :]
+    for expression in (
+        pc.field("a") > 1,
+        pc.field("a") > 100,
+        pc.field("a").is_null() | (pc.field("a") > 0),
+        (pc.field("a") > 1) & (pc.scalar(1) < 2),
+    ):
+        found = fm.read_table(tmp_path / "a.mosaic", columns=columns, filters=expression)
+        expected = table.filter(expression)
+        assert found.num_rows == expected.num_rows
+        assert found.to_pydict() == expected.select(columns).to_pydict()

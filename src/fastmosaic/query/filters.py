@@ -31,6 +31,7 @@ __all__ = [
     "Statistics",
     "constant",
     "fields_of",
+    "filter_batch",
     "filter_table",
     "guarantee",
     "mask_of",
@@ -54,6 +55,8 @@ class Statistics(NamedTuple):
 # An expression prints as text: `((x > 5) and invert(is_in(y, {value_set=...})))`.
 # Arrow takes kilobytes for what it knows about a row group.
 _GROUPS_AT_ONCE: Final = 4096
+# A call takes microseconds: one for all columns is faster, if there are many and few rows.
+_MANY_COLUMNS: Final = 64
 NO_MATCH: Final = "No match for FieldRef.Name("
 BY_POSITION: Final = re.compile(r'(?<!["\w])FieldPath\(\d')
 FUNCTION: Final = re.compile(r"(?<!\w)(\w++)\(")
@@ -400,6 +403,15 @@ def mask_of(batch: pa.RecordBatch, expression: Expression) -> pa.BooleanArray:
     # The order of rows is that of the batch if there is one thread.
     found = acero.Declaration.from_sequence(steps).to_table(use_threads=False)
     return found["mask"].combine_chunks()
+
+
+def filter_batch(batch: pa.RecordBatch, mask: pa.BooleanArray) -> pa.RecordBatch:
+    """Return the rows of `batch` for which `mask` is true."""
+    if batch.num_columns > _MANY_COLUMNS:
+        return batch.filter(mask)
+    # Arrow filters one array in half of the time that a column of a batch takes.
+    columns = [column.filter(mask) for column in batch.columns]
+    return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
 
 
 def project(batch: pa.RecordBatch, expressions: Any) -> pa.RecordBatch:

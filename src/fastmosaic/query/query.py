@@ -193,7 +193,7 @@ class Query:
         if not batch.num_columns:
             return rows_without_columns(count)
         if count < batch.num_rows:
-            batch = batch.filter(mask)
+            batch = filtering.filter_batch(batch, mask)
         return batch if self.narrow is None else narrowed(batch, self.narrow)
 
     def finish_each(self, batches: Iterable[pa.RecordBatch], memory: Memory) -> pa.Table:
