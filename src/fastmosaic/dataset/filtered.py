@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from ..format.plain_arrays import narrowed
 from ..query.filters import mask_of
 from ..query.query import Query
-from ..query.rows import Rows
+from ..query.rows import Rows, rows_without_columns
 from ..schemas.fit import Fits
 from .plan import FilePlan, Window
 
@@ -60,7 +60,9 @@ class FilteredReader:
             else:
                 share = (pc.sum(found).as_py() or 0) / max(1, batch.num_rows)
                 kept = batch if share >= MOST else batch.filter(found)
-            if self._query.narrow is not None:
+            if not len(self._query.wanted):
+                kept = rows_without_columns(kept.num_rows)
+            elif self._query.narrow is not None:
                 kept = narrowed(kept, self._query.narrow)
             self._last = batch, kept
         return self._last[1]
