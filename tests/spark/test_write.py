@@ -11,6 +11,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
 import fastmosaic as fm
+from fastmosaic.spark.source.commit import StreamWriteJob, TaskMessage, TaskOutput
 from fastmosaic.spark.source.options import save_options
 from fastmosaic.spark.source.write import write
 
@@ -434,6 +435,12 @@ def stream(spark, tmp_path):
     return run
 
 
+def forget(tmp_path, batch):
+    """As if Spark had been killed before it wrote down that the sink has committed a batch."""
+    for name in (f"{batch}", f".{batch}.crc"):
+        (tmp_path / "checkpoint" / "commits" / name).unlink()
+
+
 def test_a_stream_goes_on_from_its_checkpoint(stream, tmp_path):
     path = tmp_path / "t"
     stream([[1, 2], [3]], path)
@@ -446,10 +453,7 @@ def test_a_stream_goes_on_from_its_checkpoint(stream, tmp_path):
 def test_a_batch_that_comes_again_is_not_written_again(stream, tmp_path):
     path = tmp_path / "t"
     stream([[1, 2], [3]], path)
-    # As if Spark had been killed between the sink's commit and its own.
-    commits = tmp_path / "checkpoint" / "commits"
-    for file in (commits / "1", commits / ".1.crc"):
-        file.unlink()
+    forget(tmp_path, 1)
     before = visible(path)
     stream([[4]], path)
     assert ids(path) == [1, 2, 3, 4]
@@ -457,22 +461,45 @@ def test_a_batch_that_comes_again_is_not_written_again(stream, tmp_path):
     assert hidden(path) == ["_commits"]
 
 
-def test_a_commit_that_was_interrupted_is_taken_back(stream, tmp_path):
-    path = tmp_path / "t"
-    stream([[1, 2]], path)
+def interrupt(path, batch):
+    """As if the process had been killed in the commit of a batch, when it had moved some files."""
     (query,) = (path / "_commits").iterdir()
-    stream([[3]], path)
-    commits = tmp_path / "checkpoint" / "commits"
-    for file in (commits / "1", commits / ".1.crc"):
-        file.unlink()
-    # As if the process had been killed when it had moved all files, but the list of them was left.
-    newest = max(path.glob("*.mosaic"), key=lambda file: file.stat().st_mtime)
     staging = path / f"_staging-{query.name}"
-    staging.mkdir()
-    (staging / "_moving").write_text(f"_commits/{query.name}/1\n{newest.name}")
-    stream([], path)
+    (staging / query.relative_to(path)).mkdir(parents=True)
+    files = [f"{query.relative_to(path)}/{batch}", max(visible(path))]
+    (path / files[0]).rename(staging / files[0])
+    (staging / "_moving").write_text("\n".join(files))
+    return staging, files[1]
+
+
+@pytest.mark.parametrize("is_moved", [True, False])
+def test_a_commit_that_was_interrupted_is_completed(stream, tmp_path, is_moved):
+    path = tmp_path / "t"
+    stream([[1, 2], [3]], path)
+    forget(tmp_path, 1)
+    staging, file = interrupt(path, 1)
+    if not is_moved:
+        (path / file).rename(staging / file)
+    stream([[4]], path)
+    assert ids(path) == [1, 2, 3, 4]
+    assert (path / file).exists()  # another stream may have read it
+    assert hidden(path) == ["_commits"]
+
+
+def test_a_commit_that_was_interrupted_and_a_batch_that_fails(stream, tmp_path):
+    """Spark aborts the batch when it is tried again, and a task fails: its commit has begun before."""
+    path = tmp_path / "t"
+    stream([[1, 2], [3]], path)
+    forget(tmp_path, 1)
+    staging, file = interrupt(path, 1)
+    job = StreamWriteJob(
+        TaskOutput(pa.schema({"id": pa.int64()}), save_options({})), str(path), False
+    )
+    job.abort([TaskMessage((), staging.name.removeprefix("_staging-")), None])
     assert ids(path) == [1, 2, 3]
-    assert not newest.exists()
+    stream([[4]], path)
+    assert ids(path) == [1, 2, 3, 4]
+    assert (path / file).exists()
     assert hidden(path) == ["_commits"]
 
 

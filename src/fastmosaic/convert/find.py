@@ -15,7 +15,7 @@ from ..dataset.discovery import discover
 from ..dataset.found import Found
 from ..errors import CorruptFileError, MosaicError
 from ..storage.debris import spool as open_spool
-from ..storage.location import as_arrow
+from ..storage.remote import storage_of
 from . import read as formats
 
 STANDARD: Final = "-"  # standard input or output
@@ -94,7 +94,7 @@ def size_of(found: Found) -> int:
         return found.size
     if found.filesystem is None:
         return os.stat(found.path).st_size
-    return int(as_arrow(found.filesystem).get_file_info(found.path).size)
+    return int(storage_of(found.filesystem).get_file_info(found.path).size)
 
 
 def _format_of(found: Sequence[Found]) -> str:

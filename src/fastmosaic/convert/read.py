@@ -17,6 +17,7 @@ from ..dataset.found import Found
 from ..file.reader import MosaicFile
 from ..format.footer import FILE_MAGIC
 from ..storage.location import as_arrow
+from ..storage.source import SeekableSource, open_source
 from .text import DEFAULT_DIALECT, Dialect, open_text, read_schema, rows
 
 SUFFIXES: Final = {
@@ -255,8 +256,13 @@ def _mosaic(found: Found) -> Iterator[MosaicFile]:
 
 @contextmanager
 def _opened(found: Found) -> Iterator[Any]:
-    with as_arrow(found.filesystem).open_input_file(found.path) as source:
-        yield source
+    if found.filesystem is None:
+        with as_arrow(None).open_input_file(found.path) as file:
+            yield file
+        return
+    source = open_source(found.path, found.filesystem)
+    with pa.PythonFile(SeekableSource(source), mode="r") as file:
+        yield file
 
 
 @contextmanager

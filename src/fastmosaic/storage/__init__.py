@@ -5,6 +5,7 @@ debris          What writers that were killed have left behind, and its removal
 fsspec_handler  Filesystems of fsspec as filesystems of pyarrow
 listing         Directory listings: the files below a directory, on any filesystem
 location        Paths, URIs and filesystems of pyarrow or fsspec
+remote          A filesystem of pyarrow that repeats requests which fail
 replace         Local files and directories: replace one in a single step, make, remove and sync them
 retry           Retries for transient failures of remote storage
 s3              The S3 filesystem of pyarrow as one of s3fs

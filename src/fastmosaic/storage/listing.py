@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple
 
 from .location import as_arrow, is_fsspec, is_web, os_error
+from .retry import insist
+from .secrets import redacted
 
 # How often links may lead to the same directory: those that lead to each other have no end otherwise.
 _MAX_LINKS: Final = 100
@@ -28,12 +30,20 @@ class Entry(NamedTuple):
     is_file: bool = True  # False for a pipe, a device or a broken link
 
 
-def files_below(filesystem: Any, directory: str) -> list[str]:
+def files_below(
+    filesystem: Any, directory: str, enters: Callable[[str], bool] = lambda relative: True
+) -> list[str]:
     """Return the paths of all files below a directory, relative to it.
 
-    A directory that does not exist contains no files.
+    A directory that does not exist contains no files. See `entries_below` about `enters`. Requests
+    that fail are repeated.
     """
-    return [entry.relative for entry in entries_below(filesystem, directory) if entry.is_file]
+
+    def attempt() -> list[str]:
+        entries = entries_below(filesystem, directory, enters)
+        return [entry.relative for entry in entries if entry.is_file]
+
+    return attempt() if filesystem is None else insist(redacted(directory), attempt)
 
 
 def entries_below(

@@ -49,6 +49,7 @@ def insist(name: str, attempt: Callable[[], Result]) -> Result:
             pause = next(pauses, None)
             if pause is None or time.monotonic() - start > RETRY_WITHIN:
                 failure = OSError(f"{name}: {redacted_text(str(error) or repr(error))}")
-                failure.errno = getattr(error, "errno", None)
+                # A number tells it from Arrow's errors about invalid bytes, which have none.
+                failure.errno = getattr(error, "errno", None) or errno.EIO
                 raise failure from without_secrets(error)
         time.sleep(pause)

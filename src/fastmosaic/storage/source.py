@@ -1,6 +1,7 @@
 """Input files, read by byte ranges from any thread.
 
 open_source   open a path, URI, file or buffer as a `Source`
+SeekableSource  a `Source` as a file object, for readers of other formats
 coalesce      merge ranges that are close together: the plan, without I/O
 read_ranges   read many ranges with such a plan
 """
@@ -19,7 +20,7 @@ from typing import Any, Final, Self
 
 import pyarrow as pa
 
-from ..threads import REMOTE_THREADS, num_threads, pool
+from ..threads import REMOTE_THREADS, map_in_order, num_threads, pool
 from .location import check_binary, info_of, is_directory, is_fsspec, kind_of, locate, os_error
 from .retry import insist
 from .secrets import without_secrets
@@ -37,6 +38,9 @@ LOCAL_PARALLEL_BYTES: Final = 4 << 20
 
 # Up to this size, memory for a read comes from the C library, which has it at hand.
 SMALL_READ_BYTES: Final = 256 << 10
+
+# Of a long read by `SeekableSource`.
+_REQUEST_BYTES: Final = 8 << 20
 
 EMPTY: Final = pa.py_buffer(b"")
 
@@ -248,6 +252,54 @@ def _file_source(file: Any) -> Source:
         is_local = False
     file.seek(0, os.SEEK_END)
     return Source("<file object>", file.tell(), is_local=is_local, read=read)
+
+
+class SeekableSource(io.RawIOBase):
+    """A source as a file object, for readers of other formats: reads that fail are repeated.
+
+    A long read is several requests at once.
+    """
+
+    def __init__(self, source: Source) -> None:
+        super().__init__()
+        self._source = source
+        self._position = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._position
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
+        start = {os.SEEK_SET: 0, os.SEEK_CUR: self._position, os.SEEK_END: self._source.size}
+        self._position = start[whence] + offset
+        return self._position
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        left = max(0, self._source.size - self._position)
+        length = left if size is None or size < 0 else min(size, left)
+        end = self._position + length
+        starts = range(self._position, end, _REQUEST_BYTES)
+        parts = [(start, min(_REQUEST_BYTES, end - start)) for start in starts]
+        self._position = end
+        one_by_one = len(parts) < 2 or self._source.is_local
+        buffers = map_in_order(
+            lambda part: self._source.read_at(*part),
+            parts,
+            not one_by_one,
+            purpose="read",
+            threads=REMOTE_THREADS,
+        )
+        return b"".join(map(memoryview, buffers))
+
+    def close(self) -> None:
+        if not self.closed:
+            self._source.close()
+        super().close()
 
 
 def coalesce(

@@ -22,8 +22,9 @@ from .debris import (
     staging_path_beside,
     sweep,
 )
-from .listing import entries_below, files_below
-from .location import TABLE_MARK, as_arrow, is_fsspec, is_hidden, kind_of, locate, os_error
+from .listing import files_below
+from .location import TABLE_MARK, is_hidden, kind_of, locate, os_error
+from .remote import storage_of
 from .replace import (
     exchange,
     is_replaceable,
@@ -36,6 +37,7 @@ from .replace import (
     sync,
 )
 from .sink import OBJECT_STORES, Sink, open_sink
+from .source import open_source
 
 EXISTING: Final = ("error", "append", "overwrite")
 SUFFIX: Final = ".mosaic"
@@ -115,7 +117,7 @@ class Staging:
         check_no_table(name, place, path)
         resumable = identity is not None
         if identity is not None:
-            _take_back(storage, path, f"{path}/{staging_name(identity)}")
+            _take_back(place, path, f"{path}/{staging_name(identity)}")
         present: list[str] | None = None if kind == "Directory" else []
         if existing != "append" and present is None:
             present = _visible_below(place, path)
@@ -193,13 +195,32 @@ class Staging:
         try:
             if not (self.replaces and self._replace(names)):
                 self._move_in(names)
-        except BaseException:
-            self.abandon()
+        except BaseException as error:
+            try:
+                self.abandon()
+            except OSError as again:
+                error.add_note(f"files that were moved before could not be moved back: {again}")
             raise
         self._remove_root()
 
+    def finish(self) -> None:
+        """Complete the moves of a process that was killed, or failed, in `commit`.
+
+        Files that have appeared stay, and the others join them. `begin` and `abandon` move them back.
+        """
+        files = _moving(self.filesystem, self.root)
+        if files is not None:
+            present = set(files_below(self.filesystem, self.root))
+            self._move([file for file in files if file in present])
+            storage_of(self.filesystem).delete_file(f"{self.root}/{_MOVING}")
+
     def abandon(self) -> None:
-        """Leave the directory unchanged, and remove everything that was written."""
+        """Leave the directory unchanged, and remove everything that was written.
+
+        If files that appeared cannot be moved back, the others stay, so that it can be done later.
+        """
+        if self.resumable:
+            _take_back(self.filesystem, self.base_dir, self.root)
         self._remove_root()
         if self.filesystem is None:
             remove_empty(self.made)
@@ -278,32 +299,15 @@ class Staging:
         for info in storage.get_file_info(targets):
             if info.type.name != "NotFound":
                 raise FileExistsError(f"{info.path} exists already")
+        if self.resumable:
+            sink = open_sink(f"{self.root}/{_MOVING}", self.filesystem)
+            sink.write("\n".join(files).encode())
+            sink.commit()
         made: list[str] = []
         try:
-            if self.filesystem is None:
-                for directory in sorted({os.path.dirname(target) for target in targets}):
-                    made += make_directories(directory)
-            elif kind_of(self.filesystem) not in WITHOUT_DIRECTORIES:
-                for directory in sorted({target.rpartition("/")[0] for target in targets}):
-                    storage.create_dir(directory, recursive=True)
-            if self.resumable:
-                with storage.open_output_stream(f"{self.root}/{_MOVING}") as stream:
-                    stream.write("\n".join(files).encode())
-            # If a move fails, `list` drops the others, which waits for those under way.
-            list(
-                map_in_order(
-                    lambda file: storage.move(f"{self.root}/{file}", f"{self.base_dir}/{file}"),
-                    files,
-                    self.filesystem is not None,
-                    purpose="move",
-                    threads=REMOTE_THREADS,
-                )
-            )
-            if self.filesystem is None:
-                for directory in {os.path.dirname(path) for path in [*targets, *made]}:
-                    sync(directory)
+            self._move(files, made)
         except BaseException as error:
-            for target in targets:
+            for target in targets if not self.resumable else ():
                 try:
                     if storage.get_file_info(target).type.name == "File":
                         storage.delete_file(target)
@@ -313,7 +317,34 @@ class Staging:
                 remove_empty(made)
             raise
         if self.existing == "overwrite":
+            if self.resumable:  # there is no way back when old files are gone
+                storage.delete_file(f"{self.root}/{_MOVING}")
             self._remove(old, files)
+
+    def _move(self, files: Sequence[str], made: list[str] | None = None) -> None:
+        """Move files from `root` to the directory; `made` gets the directories that this makes."""
+        storage = storage_of(self.filesystem)
+        made = [] if made is None else made
+        directories = sorted({f"{self.base_dir}/{file}".rpartition("/")[0] for file in files})
+        if self.filesystem is None:
+            for directory in directories:
+                made += make_directories(directory)
+        elif kind_of(self.filesystem) not in WITHOUT_DIRECTORIES:
+            for directory in directories:
+                storage.create_dir(directory)
+        # If a move fails, `list` drops the others, which waits for those under way.
+        list(
+            map_in_order(
+                lambda file: storage.move(f"{self.root}/{file}", f"{self.base_dir}/{file}"),
+                files,
+                self.filesystem is not None,
+                purpose="move",
+                threads=REMOTE_THREADS,
+            )
+        )
+        if self.filesystem is None:
+            for directory in {*directories, *map(os.path.dirname, made)}:
+                sync(directory)
 
     def _remove(self, old: Sequence[str], files: Sequence[str]) -> None:
         """Remove the old files, and directories that contain none of `files`."""
@@ -381,7 +412,7 @@ class Direct(Staging):
         storage = storage_of(place)
         if place is not None and kind_of(place) not in WITHOUT_DIRECTORIES:
             storage.create_dir(path, recursive=True)
-        storage.open_output_stream(direct._mark).close()
+        open_sink(direct._mark, place).commit()
         return direct
 
     def open(self, file: str) -> Sink:
@@ -400,20 +431,31 @@ class Direct(Staging):
         names = sorted(set(files))
         storage = storage_of(self.filesystem)
         storage.delete_file(self._mark)
-        present = files_below(self.filesystem, self.base_dir)
-        _check_present(names, present)
-        own = {file for file in present if self._is_own(file)}
-        for file in sorted(own.difference(names)):
-            storage.delete_file(f"{self.base_dir}/{file}")
-        if self.existing == "overwrite":
+        try:
+            present = files_below(self.filesystem, self.base_dir)
+            _check_present(names, present)
+            own = {file for file in present if self._is_own(file)}
             old = [file for file in present if file not in own]
             _check(self.name, self.existing, old, self.suffix)
+            for file in sorted(own.difference(names)):
+                storage.delete_file(f"{self.base_dir}/{file}")
+        except BaseException:
+            self._remove_own()
+            raise
+        if self.existing == "overwrite":
             self._remove(old, names)
 
     def abandon(self) -> None:
+        """Remove all new files, unless `commit` has begun, which may have removed old ones."""
         storage = storage_of(self.filesystem)
-        with suppress(FileNotFoundError):
+        try:
             storage.delete_file(self._mark)
+        except FileNotFoundError:
+            return
+        self._remove_own()
+
+    def _remove_own(self) -> None:
+        storage = storage_of(self.filesystem)
         own = [file for file in files_below(self.filesystem, self.base_dir) if self._is_own(file)]
         for file in own:
             with suppress(FileNotFoundError):
@@ -504,10 +546,10 @@ def _visible_below(filesystem: Any, directory: str) -> list[str]:
 
     Staging directories of processes that were killed are hidden.
     """
-    entries = entries_below(
+    shown = files_below(
         filesystem, directory, lambda relative: not is_hidden(_base(relative), True)
     )
-    return [entry.relative for entry in entries if entry.is_file and is_visible(entry.relative)]
+    return [file for file in shown if is_visible(file)]
 
 
 def _directories(file: str) -> list[str]:
@@ -549,28 +591,30 @@ def _check(name: str, existing: str, files: Iterable[str], suffix: str) -> None:
         )
 
 
-def _take_back(storage: Any, base_dir: str, root: str) -> None:
-    """Undo the moves of a process that was killed in `commit`."""
-    moving = f"{root}/{_MOVING}"
-    if storage.get_file_info(moving).type.name != "File":
+def _moving(filesystem: Any, root: str) -> list[str] | None:
+    """Return the files that a process moves out of `root` in `commit`, or None if there is none."""
+    path = f"{root}/{_MOVING}"
+    if storage_of(filesystem).get_file_info(path).type.name != "File":
+        return None
+    with open_source(path, filesystem) as source:
+        return source.read_at(0, source.size).to_pybytes().decode().split("\n")
+
+
+def _take_back(filesystem: Any, base_dir: str, root: str) -> None:
+    """Undo the moves of a process that was killed, or failed, in `commit`."""
+    files = _moving(filesystem, root)
+    if files is None:
         return
-    with storage.open_input_stream(moving) as stream:
-        files = stream.read().decode().split("\n")
+    storage = storage_of(filesystem)
     for file in files:
         if storage.get_file_info(f"{base_dir}/{file}").type.name == "File":
-            storage.create_dir(f"{root}/{file}".rpartition("/")[0], recursive=True)
+            if filesystem is None or kind_of(filesystem) not in WITHOUT_DIRECTORIES:
+                storage.create_dir(f"{root}/{file}".rpartition("/")[0], recursive=True)
             storage.move(f"{base_dir}/{file}", f"{root}/{file}")
-    storage.delete_file(moving)
+    storage.delete_file(f"{root}/{_MOVING}")
 
 
 def _check_present(files: Iterable[str], present: Iterable[str]) -> None:
     missing = set(files).difference(present)
     if missing:
         raise os_error(errno.ENOENT, min(missing))
-
-
-def storage_of(filesystem: Any) -> Any:
-    """Return the filesystem as one of pyarrow, without what it has cached."""
-    if is_fsspec(filesystem):
-        filesystem.invalidate_cache()  # other processes write to the same directories
-    return as_arrow(filesystem)

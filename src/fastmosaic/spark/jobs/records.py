@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from ...dataset.found import Found
-from ...storage.location import as_arrow, locate
+from ...storage.location import locate
+from ...storage.remote import storage_of
+from ...storage.sink import open_sink
+from ...storage.source import open_source
 
 Result: TypeAlias = dict[str, Any]  # of a work item: what JSON can represent
 
@@ -29,7 +31,7 @@ class Listed:
 def list_files(found: Sequence[Found]) -> list[Listed]:
     listed = []
     for one in found:
-        info = as_arrow(one.filesystem).get_file_info(one.path)
+        info = storage_of(one.filesystem).get_file_info(one.path)
         if info.type.name == "NotFound":
             raise FileNotFoundError(f"{one.name} does not exist any more")
         listed.append(Listed(one, info.size, info.mtime_ns or 0))
@@ -60,39 +62,37 @@ class Records:
 
     def prepare(self) -> None:
         """Create the directory. Tasks must not: one that outlives its job would restore it."""
-        as_arrow(self.filesystem).create_dir(self.root, recursive=True)
+        storage_of(self.filesystem).create_dir(self.root, recursive=True)
 
     def save(self, number: int, result: Result) -> None:
-        storage = as_arrow(self.filesystem)
-        path = f"{self.root}/{number:06d}.json"
-        aside = f"{self.root}/.{uuid.uuid4().hex}"
-        with storage.open_output_stream(aside) as stream:
-            stream.write(json.dumps(result).encode())
-        storage.move(aside, path)
+        sink = open_sink(f"{self.root}/{number:06d}.json", self.filesystem)
+        sink.write(json.dumps(result).encode())
+        sink.commit()
 
     def load(self) -> dict[int, Result]:
         from pyarrow import fs
 
-        storage = as_arrow(self.filesystem)
+        storage = storage_of(self.filesystem)
         infos = storage.get_file_info(fs.FileSelector(self.root, allow_not_found=True))
         if self.is_stopped():
             storage.delete_file(f"{self.root}/{_STOP}")
         results = {}
         for info in infos:
             if info.base_name.endswith(".json") and not info.base_name.startswith("."):
-                with storage.open_input_stream(info.path) as stream:
-                    results[int(info.base_name.removesuffix(".json"))] = json.loads(stream.read())
+                with open_source(info.path, self.filesystem, size=info.size) as source:
+                    data = source.read_at(0, source.size).to_pybytes()
+                results[int(info.base_name.removesuffix(".json"))] = json.loads(data)
         return results
 
     def stop(self) -> None:
         """Tell tasks to skip items that have not started."""
-        as_arrow(self.filesystem).open_output_stream(f"{self.root}/{_STOP}").close()
+        open_sink(f"{self.root}/{_STOP}", self.filesystem).commit()
 
     def is_stopped(self) -> bool:
-        info = as_arrow(self.filesystem).get_file_info(f"{self.root}/{_STOP}")
+        info = storage_of(self.filesystem).get_file_info(f"{self.root}/{_STOP}")
         return bool(info.type.name == "File")
 
     def clear(self) -> None:
-        storage = as_arrow(self.filesystem)
+        storage = storage_of(self.filesystem)
         if storage.get_file_info(self.root).type.name == "Directory":
             storage.delete_dir(self.root)

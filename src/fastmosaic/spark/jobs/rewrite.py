@@ -20,7 +20,7 @@ from ...file.concat import Mode, concatenate
 from ...format.user_schema import Attached
 from ...schemas.fit import Fits, plain_schema
 from ...storage.debris import stagings_of
-from ...storage.location import as_arrow
+from ...storage.remote import storage_of
 from ...storage.staging import Staging
 from .records import Records, Result
 from .run import BadFile, blaming, run
@@ -334,7 +334,7 @@ def finished(
     staging: Staging, records: Records, items: dict[int, RewriteItem]
 ) -> dict[int, Result]:
     """Return results of an earlier run whose files are complete."""
-    storage = as_arrow(staging.filesystem)
+    storage = storage_of(staging.filesystem)
     return {
         number: result
         for number, result in records.load().items()

@@ -32,9 +32,10 @@ from ...schemas.widen import widened
 from ...storage.debris import staging_name
 from ...storage.listing import files_below
 from ...storage.location import locate
+from ...storage.remote import storage_of
 from ...storage.secrets import redacted
 from ...storage.sink import Sink, open_sink
-from ...storage.staging import Direct, Staging, check_no_table, new_prefix, storage_of
+from ...storage.staging import Direct, Staging, check_no_table, new_prefix
 from ..versions import commit_message_class
 from .options import SaveOptions
 
@@ -225,8 +226,8 @@ class StreamWriteJob:
     """The writes of a streaming query, one for each batch.
 
     After a failure or a restart from the checkpoint, Spark may repeat a batch. It is not written
-    again if it was committed. If its commit was interrupted, the files that were already visible
-    are removed first.
+    again if it was committed. If its commit was interrupted, it is completed: files that readers may
+    have seen already, such as another stream, do not disappear.
     """
 
     output: TaskOutput
@@ -256,6 +257,7 @@ class StreamWriteJob:
             staging = self._staging(query)
             staging.commit(files or self.output.write([], staging, "none"))
             return
+        self._staging(query).finish()
         staging = Staging.begin(self.path, None, "append", identity=query)
         log = f"{COMMITS}/{query}"
         storage = storage_of(staging.filesystem)
@@ -273,9 +275,14 @@ class StreamWriteJob:
             storage.delete_file(f"{staging.base_dir}/{log}/{number}")
 
     def abort(self, messages: Iterable[Any]) -> None:
-        """Remove the files if a message has the query id; otherwise the next commit removes them."""
+        """Remove the files if a message has the query id; otherwise the next commit removes them.
+
+        If the commit of this batch or of an earlier attempt at it has begun, it is completed.
+        """
         for query in {message.query for message in messages if message is not None}:
-            self._staging(query).abandon()
+            staging = self._staging(query)
+            staging.finish()
+            staging.abandon()
 
     def _staging(self, query: str) -> Staging:
         """Return the staging directory that `Staging.begin` uses for this query."""
