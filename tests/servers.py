@@ -3,6 +3,7 @@
 Server      answers by a backend, notes every request, injects faults, waits for requests at once
 FileStore   a backend: bytes by name, ranges, directory listings as pages of links
 Proxy       a backend: another server on loopback
+FaultyStore a backend: an S3 API with faults at chosen requests
 s3_api      the S3 API of moto, on a free port
 """
 
@@ -14,9 +15,11 @@ import os
 import re
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from html import unescape
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import accumulate
 from typing import Any
@@ -26,6 +29,10 @@ import pytest
 
 HOST = "127.0.0.1"
 FOREVER = math.inf
+SLOW = 0.5  # seconds
+LATE = 6.0  # seconds until a late answer, longer than its client waits
+# moto does not check a signature, but only one who signs may replace an object.
+SIGNED = {"Authorization": "AWS4-HMAC-SHA256 Credential=key/20260101/us-east-1/s3/aws4_request"}
 PATIENCE = 60.0  # seconds until a wave of requests is taken for incomplete
 
 Headers = dict[str, str]
@@ -294,6 +301,76 @@ class Proxy:
             return response.status, answer_headers, data
         finally:
             connection.close()
+
+
+class FaultyStore:
+    """moto, one request at a time, with a fault at a request and those after it.
+
+    fault   "500", "503": an answer without an effect; "reset": neither; "lost": the effect, without
+            an answer; "late": the effect, and an answer when the client has given up; "slow": both,
+            after a while
+    first   the number of the first request that fails
+    times   how many requests fail
+    every   the distance between two requests that fail
+    """
+
+    def __init__(self, port: int, bucket: str) -> None:
+        self.moto = Proxy(port)
+        self.bucket = bucket
+        self.lock = threading.Lock()
+        self.without_condition = False
+        self.heal()
+        self.moto("PUT", f"/{bucket}", SIGNED, b"")
+
+    def names(self) -> list[str]:
+        """The names of the objects in the bucket; not those that stand for directories."""
+        return [name for name in self._listed() if not name.endswith("/")]  # which pyarrow leaves
+
+    def _listed(self) -> list[str]:
+        _, _, body = self.moto("GET", f"/{self.bucket}?list-type=2", SIGNED, b"")
+        return [unescape(name) for name in re.findall(r"<Key>(.*?)</Key>", body.decode())]
+
+    def objects(self) -> dict[str, bytes]:
+        """The objects in the bucket, by their names."""
+        paths = {name: f"/{self.bucket}/{quote(name)}" for name in self.names()}
+        return {name: self.moto("GET", path, SIGNED, b"")[2] for name, path in paths.items()}
+
+    def put_all(self, content: dict[str, bytes]) -> None:
+        """Make the bucket contain these objects, and no others."""
+        for name in set(self._listed()).difference(content):
+            self.moto("DELETE", f"/{self.bucket}/{quote(name)}", SIGNED, b"")
+        for name, data in content.items():
+            self.moto("PUT", f"/{self.bucket}/{quote(name)}", SIGNED, data)
+
+    def heal(self) -> None:
+        self.fail("", 0, 0)
+
+    def fail(self, fault: str, first: int, times: float, every: int = 1) -> None:
+        self.fault, self.first, self.times, self.every = fault, first, times, every
+        self.count = self.failed = 0
+
+    def _is_failing(self) -> bool:
+        self.count += 1
+        past = self.count - self.first
+        is_failing = 0 <= past < self.times * self.every and past % self.every == 0
+        self.failed += bool(self.fault) and is_failing
+        return bool(self.fault) and is_failing
+
+    def __call__(self, method: str, path: str, headers: Headers, body: bytes) -> Answer:
+        if self.without_condition:
+            headers = {n: value for n, value in headers.items() if n.lower() != "if-none-match"}
+        with self.lock:
+            is_failing = self._is_failing()
+            if is_failing and self.fault in {"500", "503"}:
+                return int(self.fault), {"Content-Length": "0"}, b""
+            if is_failing and self.fault == "reset":
+                raise ConnectionError  # the server closes the connection
+            answer = self.moto(method, path, headers, body)
+        if is_failing and self.fault in {"late", "slow"}:
+            time.sleep(LATE if self.fault == "late" else SLOW)
+        if is_failing and self.fault != "slow":
+            raise ConnectionError
+        return answer
 
 
 @contextmanager

@@ -1,16 +1,11 @@
 """Tables in an object store: many processes, and a store that fails, answers late or not at all."""
 
-import re
-import threading
-import time
-from urllib.parse import quote
-
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 import races
 import s3fs
-from servers import HOST, Proxy, Server, no_settings, s3_api
+from servers import HOST, LATE, FaultyStore, Server, no_settings, s3_api
 
 import fastmosaic as fm
 from fastmosaic.dataset.version import version_name
@@ -18,83 +13,25 @@ from fastmosaic.storage import create as create_module, retry
 
 BUCKET = "bucket"
 SECRET = "a-secret-of-forty-characters-for-tests-1"
-SIGNED = {"Authorization": "AWS4-HMAC-SHA256 Credential=key/20260101/us-east-1/s3/aws4_request"}
 PATH = f"{BUCKET}/t"
-LATE = 6.0  # seconds until a late answer, twice as long as its client waits
-
-
-class Store:
-    """moto, one request at a time, with a fault at a request and those after it.
-
-    fault   "500", "503": an answer without an effect; "lost": the effect, without an answer;
-            "late": the effect, and an answer when the client has given up
-    first   the number of the first request that fails
-    times   how many requests fail
-    """
-
-    def __init__(self, port):
-        self.moto = Proxy(port)
-        self.lock = threading.Lock()
-        self.without_condition = False
-        self.heal()
-
-    def heal(self):
-        self.fault, self.first, self.times, self.count = "", 0, 0, 0
-
-    def fail(self, fault, first, times):
-        self.fault, self.first, self.times, self.count = fault, first, times, 0
-
-    def __call__(self, method, path, headers, body):
-        if self.without_condition:
-            headers = {n: value for n, value in headers.items() if n.lower() != "if-none-match"}
-        with self.lock:
-            self.count += 1
-            is_failing = self.fault and self.first <= self.count < self.first + self.times
-            if is_failing and self.fault in {"500", "503"}:
-                return int(self.fault), {"Content-Length": "0"}, b""
-            answer = self.moto(method, path, headers, body)
-        if is_failing and self.fault == "late":
-            time.sleep(LATE)
-        if is_failing:
-            raise ConnectionError  # the server closes the connection
-        return answer
 
 
 @pytest.fixture(scope="module")
 def server():
     with no_settings() as patch, s3_api() as port:
         patch.setenv("NO_PROXY", HOST)
-        store = Store(port)
-        assert store("PUT", f"/{BUCKET}", SIGNED, b"")[0] == 200
-        with Server(store).running() as running:
+        with Server(FaultyStore(port, BUCKET)).running() as running:
             yield running
 
 
 @pytest.fixture
 def s3(server):
     server.backend.heal()
-    put_all(server, {})
+    server.backend.put_all({})
     yield server
     server.backend.heal()
     server.backend.without_condition = False
     create_module._tried.clear()
-
-
-def objects(server):
-    """The objects in the bucket, by their keys."""
-    moto = server.backend.moto
-    _, _, body = moto("GET", f"/{BUCKET}?list-type=2", SIGNED, b"")
-    keys = re.findall(r"<Key>(.*?)</Key>", body.decode())
-    return {key: moto("GET", f"/{BUCKET}/{quote(key)}", SIGNED, b"")[2] for key in keys}
-
-
-def put_all(server, content):
-    """Make the bucket contain these objects, and no others."""
-    moto = server.backend.moto
-    for key in objects(server).keys() - content.keys():
-        moto("DELETE", f"/{BUCKET}/{quote(key)}", SIGNED, b"")
-    for key, data in content.items():
-        moto("PUT", f"/{BUCKET}/{quote(key)}", SIGNED, data)
 
 
 def options_of(server, **config):
@@ -183,7 +120,7 @@ def template(s3):
     table.append(rows(3, 4))
     table.add_columns({"b": pc.field("a") + 1})
     table.append(rows(5, 6))
-    return objects(s3)
+    return s3.backend.objects()
 
 
 def steps(server, change):
@@ -201,8 +138,7 @@ def check_exact(server, filesystem):
     store = fm.MosaicTable(PATH, filesystem=filesystem)._store
     kept = {number: store.read(number).paths for number in store.versions()}
     expected = set().union(*kept.values()) | set(map(version_name, kept))
-    found = {key for key in objects(server) if not key.endswith("/")}  # which pyarrow leaves
-    assert found == {f"t/{one}" for one in expected}
+    assert set(server.backend.names()) == {f"t/{one}" for one in expected}
 
 
 # The last requests are those of the commit: look for the files, list versions, create one.
@@ -222,7 +158,7 @@ def test_a_store_that_fails(s3, template, monkeypatch, change, fault, last):
     after, count = steps(s3, change)
     outcomes = set()
     for first in range(max(1, count - last + 1), count + 1):
-        put_all(s3, template)
+        s3.backend.put_all(template)
         filesystem = impatient(s3)
         table = fm.MosaicTable(PATH, filesystem=filesystem)
         s3.backend.fail(fault, first, 1000)
@@ -270,7 +206,7 @@ def test_a_request_that_fails_once(s3, template, monkeypatch, fault, step):
     monkeypatch.setattr(retry, "RETRY_PAUSES", (0.001, 0.001))
     after, count = steps(s3, "add")
     for first in range(count, 0, -step):  # the last one creates the version
-        put_all(s3, template)
+        s3.backend.put_all(template)
         table = fm.MosaicTable(PATH, filesystem=impatient(s3, read_timeout=LATE / 2))
         s3.backend.fail(fault, first, 1)
         CHANGES["add"](table)
@@ -283,7 +219,7 @@ def test_vacuum_removes_temporary_objects(s3, template):
     """Also an object of a trial whose writer was killed; pyarrow tells times otherwise than s3fs."""
     for table in (fm.MosaicTable(PATH, filesystem=impatient(s3)), fm.MosaicTable(uri_of(s3))):
         left = {"t/_mosaic/.try.0123456789abcdef.fastmosaic-tmp": b"1", "t/part-0.mosaic": b"2"}
-        put_all(s3, template | left)
+        s3.backend.put_all(template | left)
         assert set(table.vacuum(3600, dry_run=True).files) == set()
         assert {f"t/{path}" for path in table.vacuum(0).files} == set(left)
         check_exact(s3, impatient(s3))
@@ -297,13 +233,13 @@ def test_a_store_without_conditional_puts(s3):
     filesystem = impatient(s3)
     with pytest.raises(fm.UnsupportedError, match="single_writer=True"):
         fm.MosaicTable.create(PATH, rows(1), filesystem=filesystem)
-    assert objects(s3) == {}
+    assert s3.backend.objects() == {}
     fm.MosaicTable.create(PATH, rows(1), filesystem=filesystem, single_writer=True)
     for change in CHANGES.values():
-        before = objects(s3)
+        before = s3.backend.objects()
         with pytest.raises(fm.UnsupportedError, match="single_writer=True"):
             change(fm.MosaicTable(PATH, filesystem=filesystem))
-        assert objects(s3) == before
+        assert s3.backend.objects() == before
     table = fm.MosaicTable(PATH, filesystem=filesystem, single_writer=True)
     table.append(rows(2))
     assert read(filesystem)["id"] == [1, 2]
