@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import io
 import re
-import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
 import pyarrow as pa
@@ -17,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
-from servers import HOST, FaultyStore, Server, no_settings, s3_api
+from servers import FOREVER, HOST, FaultyStore, Server, no_settings, s3_api
 
 import fastmosaic as fm
 from fastmosaic.spark.jobs.convert import convert
@@ -36,6 +34,7 @@ pytestmark = [
 
 BUCKET = "bucket"
 SECRET = "wJalrXUtnFEMIK7MDENGforTests"
+ROW = 5  # requests that fail in a row
 NAME = re.compile(
     r"(p=[01]/)?part-[-0-9a-f]+\.(mosaic|parquet)|_SUCCESS|_commits/[-0-9a-f]{36}/\d+"
 )
@@ -217,11 +216,20 @@ class Work:
     spark: SparkSession
     store: Store
     directory: Path
+    count: int = 0  # of requests
+    failed: int = 0
+
+    def heal(self) -> None:
+        backend = self.store.backend
+        self.count, self.failed = backend.count, backend.failed
+        backend.heal()
 
     def read(self) -> list[int]:
         frame = read(self.spark, self.store.uri("t"))
         assert sorted(row.x for row in frame.select("x").collect()) == [0, 2, 4, 6]
-        return sorted(row.id for row in frame.where("id >= 0").collect())
+        ids = sorted(row.id for row in frame.where("id >= 0").collect())
+        self.heal()
+        return ids
 
     def append(self) -> list[int]:
         return self._write("append", True)
@@ -238,18 +246,18 @@ class Work:
     def _write(self, mode: str, staging: bool) -> list[int]:
         frame_ = frame(self.spark, 4, 8)
         write(frame_, self.store.uri("t"), mode=mode, partition_by="p", staging=staging)
-        self.store.backend.heal()
+        self.heal()
         return self.store.ids("t")
 
     def convert(self) -> list[int]:
         convert(self.spark, self.store.uri("parquet"), self.store.uri("new"))
-        self.store.backend.heal()
+        self.heal()
         return self.store.ids("new")
 
     def stream(self) -> list[int]:
         place = self.directory / str(len(list(self.directory.iterdir())))
         stream(self.spark, self.store.uri("t"), self.store.uri("new"), place)
-        self.store.backend.heal()
+        self.heal()
         return self.store.ids("new")
 
 
@@ -274,23 +282,42 @@ def work(mosaic: SparkSession, store: Store, tmp_path: Path) -> Work:
     return Work(mosaic, store, tmp_path)
 
 
-def failure_of(act: Callable[[], Any]) -> str:
-    try:
-        act()
-    except Exception as error:  # noqa: BLE001 - of whatever kind
-        return "".join(traceback.format_exception(error))
-    return ""
+def run(work: Work, name: str) -> list[int]:
+    """Do something, and return the rows that it leaves."""
+    found: list[int] = getattr(work, name)()
+    return found
 
 
-# More requests in a row fail than the client of pyarrow repeats by itself.
 @pytest.mark.parametrize("fault", ["503", "reset"])
 @pytest.mark.parametrize("name", EXPECTED)
-def test_requests_that_fail(work: Work, name: str, fault: str) -> None:
-    """Some requests, wherever they are, and what follows them: the result is the same."""
+def test_many_requests_fail(work: Work, name: str, fault: str) -> None:
+    backend = work.store.backend
+    backend.fail(fault, 3, FOREVER, every=7)
+    assert run(work, name) == EXPECTED[name]
+
+
+ALL = pytest.mark.exhaustive
+
+
+@pytest.mark.parametrize(
+    ("fault", "points"),
+    [
+        ("503", 3),
+        *(pytest.param(fault, 1000, marks=ALL) for fault in ("500", "503", "reset", "lost")),
+        pytest.param("late", 3, marks=ALL),
+    ],
+)
+@pytest.mark.parametrize("name", EXPECTED)
+def test_requests_fail_in_a_row(work: Work, name: str, fault: str, points: int) -> None:
+    """At a request, and those after it: more than the client of pyarrow repeats by itself."""
     backend = work.store.backend
     before = backend.objects()
     backend.heal()
-    assert getattr(work, name)() == EXPECTED[name]
-    backend.put_all(before)
-    backend.fail(fault, 3, 1000, every=7)
-    assert getattr(work, name)() == EXPECTED[name]
+    assert run(work, name) == EXPECTED[name]
+    count = work.count
+    for first in sorted({1 + count * i // points for i in range(points)}):
+        backend.put_all(before)
+        backend.fail(fault, first, 1 if fault == "late" else ROW)
+        assert run(work, name) == EXPECTED[name], first
+        assert work.failed > 0
+    print(name, fault, count)

@@ -5,6 +5,7 @@ import pyarrow.compute as pc
 import pytest
 from living import everything
 from pyspark.errors import PySparkException
+from pyspark.sql import functions as F
 
 import fastmosaic as fm
 import fastmosaic.spark as fs
@@ -126,3 +127,46 @@ def test_a_table_is_not_a_stream(spark, path, tmp_path):
             query.processAllAvailable()
     finally:
         query.stop()
+
+
+def test_a_stream_appends_each_batch_to_a_table_once(spark, tmp_path):
+    """By foreachBatch: an append is one commit, so a row with the number of the batch tells."""
+    table = tmp_path / "events"
+    fm.MosaicTable.create(
+        table, pa.table({"id": pa.array([], "int64"), "batch": pa.array([], "int64")})
+    )
+    attempts = []
+
+    def save(frame, batch):
+        events = fm.MosaicTable(table)
+        attempts.append(batch)
+        if not events.read(columns=["batch"], filters=[("batch", "=", batch)]).num_rows:
+            rows = frame.withColumn("batch", F.lit(batch)).toArrow()
+            events.append(rows, write_statistics=["batch"])
+        if attempts.count(1) == 1:
+            raise RuntimeError("the driver ends before Spark notes that the batch is done")
+
+    def run():
+        query = (
+            spark.readStream.schema("id long")
+            .option("maxFilesPerTrigger", 1)
+            .json(str(tmp_path / "incoming"))
+            .writeStream.foreachBatch(save)
+            .option("checkpointLocation", str(tmp_path / "checkpoint"))
+            .trigger(availableNow=True)
+            .start()
+        )
+        try:
+            query.awaitTermination()
+        finally:
+            query.stop()
+
+    (tmp_path / "incoming").mkdir()
+    for number in range(3):
+        (tmp_path / "incoming" / f"{number}.json").write_text(f'{{"id": {number}}}\n')
+    with pytest.raises(PySparkException, match="the driver ends"):
+        run()
+    run()
+    assert attempts == [0, 1, 1, 2]
+    found = fm.MosaicTable(table).read().sort_by("id").to_pydict()
+    assert found == {"id": [0, 1, 2], "batch": [0, 1, 2]}
