@@ -42,30 +42,27 @@ class Remote:
         insist(redacted(path), lambda: self._filesystem.create_dir(path, recursive=recursive))
 
     def delete_file(self, path: str) -> None:
-        self._once(path, lambda: self._filesystem.delete_file(path), lambda: True)
+        self._remove(path, lambda: self._filesystem.delete_file(path))
 
     def delete_dir(self, path: str) -> None:
-        self._once(path, lambda: self._filesystem.delete_dir(path), lambda: True)
+        self._remove(path, lambda: self._filesystem.delete_dir(path))
 
     def move(self, source: str, target: str) -> None:
         """Move a file to a path where there is none, or a copy of it."""
+        self._remove(source, lambda: self._filesystem.move(source, target), target)
 
-        def is_moved() -> bool:
-            return bool(self._filesystem.get_file_info(target).type.name == "File")
-
-        self._once(source, lambda: self._filesystem.move(source, target), is_moved)
-
-    def _once(self, path: str, act: Callable[[], object], is_done: Callable[[], bool]) -> None:
-        """Act on a path that does not exist afterwards; `is_done` is asked if it does not."""
+    def _remove(self, path: str, act: Callable[[], object], target: str | None = None) -> None:
+        """Call `act`, after which there is nothing at `path`, and a file at `target`."""
         attempts = 0
 
         def attempt() -> None:
             nonlocal attempts
             attempts += 1
-            try:
+            is_gone = attempts > 1 and self._is(path, "NotFound")
+            if not (is_gone and (target is None or self._is(target, "File"))):
                 act()
-            except FileNotFoundError:
-                if attempts == 1 or not is_done():
-                    raise
 
         insist(redacted(path), attempt)
+
+    def _is(self, path: str, kind: str) -> bool:
+        return bool(self._filesystem.get_file_info(path).type.name == kind)
