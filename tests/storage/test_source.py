@@ -1,5 +1,6 @@
 """Storage: byte ranges in, and outputs that appear whole or not at all."""
 
+import errno
 import gc
 import io
 import os
@@ -16,9 +17,15 @@ import pytest
 from fsspec.implementations.local import LocalFileSystem
 from hypothesis import given, strategies as st
 
-from fastmosaic.storage import retry, sink
+from fastmosaic.storage import retry, sink, source as source_module
 from fastmosaic.storage.sink import open_sink
-from fastmosaic.storage.source import coalesce, open_source, read_ranges
+from fastmosaic.storage.source import (
+    SeekableSource,
+    Source,
+    coalesce,
+    open_source,
+    read_ranges,
+)
 
 DATA = bytes(range(256)) * 40
 
@@ -1006,3 +1013,47 @@ def test_a_sink_of_another_type_is_refused(where):
 def test_a_text_file_is_not_written():
     with pytest.raises(TypeError, match="binary mode"):
         open_sink(io.StringIO())
+
+
+def test_a_source_as_a_file_object(monkeypatch):
+    """It reads what a file would, a long read by several requests, and the store may fail."""
+    monkeypatch.setattr(source_module, "_REQUEST_BYTES", 7)
+    monkeypatch.setattr(retry, "RETRY_PAUSES", (0.0, 0.0))
+    data = bytes(range(100))
+    requests = []
+
+    def read(offset, length):
+        requests.append((offset, length))
+        if len(requests) % 3 == 0:
+            raise ConnectionError
+        return pa.py_buffer(data[offset : offset + length])
+
+    source = Source("x", len(data), is_local=False, read=read)
+    like = io.BytesIO(data)
+    with SeekableSource(source) as file:
+        for offset, whence, size in [
+            (0, 0, 5),
+            (3, 1, 40),
+            (-20, 2, 100),
+            (99, 0, -1),
+            (120, 0, 3),
+        ]:
+            assert file.seek(offset, whence) == like.seek(offset, whence)
+            assert file.read(size) == like.read(size)
+            assert file.tell() == like.tell()
+        assert max(length for _, length in requests) == 7
+    assert source.closed
+    whole = pa.PythonFile(SeekableSource(open_source(data)), mode="r")
+    assert whole.read() == data
+
+
+def test_a_failure_that_persists_has_a_number(monkeypatch):
+    """So it is told from Arrow's errors about invalid bytes, which jobs blame on the file."""
+    monkeypatch.setattr(retry, "RETRY_PAUSES", ())
+
+    def fail():
+        raise OSError("AWS Error NETWORK_CONNECTION")
+
+    with pytest.raises(OSError, match="NETWORK_CONNECTION") as caught:
+        retry.insist("x", fail)
+    assert caught.value.errno == errno.EIO
