@@ -32,6 +32,7 @@ VALID = {
     "summary": {"rows": 3, "columns": ["x"]},
     "commit": "c",
     "schema": A,
+    "schema_added": 2,
     "partitioning": ["day"],
     "dropped": {"old": 3},
     "files": [
@@ -89,6 +90,7 @@ def test_every_field_is_read():
     assert version.time == datetime(2026, 11, 18, 10, 0, 0, 123456, UTC)
     assert version.summary == {"rows": 3, "columns": ["x"]}
     assert (version.commit, version.schema, version.partitioning) == ("c", A, ("day",))
+    assert version.schema_added == 2
     assert version.dropped == {"old": 3}
     assert version.files == (
         BaseFile(
@@ -141,7 +143,9 @@ def test_names_of_objects():
 def test_optional_fields():
     assert decode(without("digest", "files", 0)).files[0].digest is None
     assert decode(without("columns", "files", 0)).files[0].columns == ()
-    first = decode(changed(version=1, parent=None, dropped={}, files=[], schema=None), 1)
+    first = decode(
+        changed(version=1, parent=None, dropped={}, files=[], schema=None, schema_added=0), 1
+    )
     assert (first.parent, first.schema, first.files) == (None, None, ())
     assert Version.decode(first.encode(), 1) == first
     decode({**VALID, "unknown": 1})  # what must be known is among the features

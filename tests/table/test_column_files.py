@@ -57,6 +57,7 @@ def edited(path, change):
         "summary": {},
         "commit": version.commit,
         "schema": version.schema,
+        "schema_added": version.schema_added,
         "partitioning": list(version.partitioning),
         "dropped": dict(version.dropped),
         "files": [file.to_dict() for file in version.files],

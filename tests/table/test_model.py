@@ -146,6 +146,35 @@ class Machine:
             condition = lambda row: row["id"] == number
         self.model.rows = [row for row in self.model.rows if not condition(row)]
 
+    def declare(self) -> None:
+        names = [name for name in NAMES if name not in self.model.types]
+        if names:
+            name, kind = self.random.choice(names), self.random.choice(list(TYPES))
+            self.table.add_columns(pa.schema({name: TYPES[kind]}))
+            self.model.types[name] = kind
+            for row in self.model.rows:
+                row[name] = None
+
+    def overwrite(self) -> None:
+        names = [name for name in self.own if self.random.random() < 0.8]
+        rows = self._new_rows(names) if self.random.random() < 0.8 else []
+        data = self._data(rows, names)
+        choice = self.random.randrange(3)
+        replaced: Callable[[Row], bool]
+        if choice == 0:
+            self.table.overwrite(data)
+            replaced = lambda row: True
+        elif choice == 1:
+            number = self.random.randrange(self.next_id + 1)
+            self.table.overwrite(data, filters=[("id", "<", number)])
+            replaced = lambda row: row["id"] < number
+        else:
+            self.table.overwrite(data, partitions="dynamic")
+            days = {row["day"] for row in rows}
+            replaced = lambda row: row["day"] in days if self.is_partitioned else bool(rows)
+        self.model.rows = [row for row in self.model.rows if not replaced(row)]
+        self.model.rows += [{name: row.get(name) for name in self.model.types} for row in rows]
+
     def compact(self) -> None:
         mode = self.random.choice(["auto", "rewrite"])
         self.table.compact(target_bytes=self.random.choice([600, 1 << 20]), mode=mode)
@@ -168,7 +197,7 @@ class Machine:
     def step(self) -> None:
         operations = [
             *[self.append, self.add] * 3,
-            *[self.join, self.drop, self.delete, self.compact] * 2,
+            *[self.join, self.drop, self.delete, self.compact, self.declare, self.overwrite] * 2,
             self.fold,
             self.restore,
             self.vacuum,

@@ -80,7 +80,7 @@ class Snapshot:
         """
         if not self.version.files and self.version.schema is not None:
             digest = self.version.schema
-            file = BaseFile(schema_name(digest), 0, 0, digest, 0)
+            file = BaseFile(schema_name(digest), 0, 0, digest, self.version.schema_added)
             keys = dict.fromkeys(self.version.partitioning)
             return [replace(self.schema_file(digest), keys=keys, entry=TableEntry(self, file))]
         return [

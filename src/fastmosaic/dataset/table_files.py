@@ -127,14 +127,15 @@ class TableColumns:
         return self._dropped[added]
 
     def declared(self, keys: Iterable[str]) -> UserColumns | None:
-        """Return the columns that the table was created with, without `keys` and dropped ones.
+        """Return the columns that the version declares, without `keys` and dropped ones.
 
         A table without files is read as a file with these columns; then there is nothing to return.
         """
         version = self._snapshot.version
         if version.schema is None or not version.files:
             return None
-        columns = self._without(version.schema, self._dropped_since(0) | frozenset(keys))
+        dropped = self._dropped_since(version.schema_added)
+        columns = self._without(version.schema, dropped | frozenset(keys))
         return self.schema_file(version.schema).metadata.user_schema, columns
 
     def _without(self, digest: str, names: frozenset[str]) -> FileSchema:
@@ -413,7 +414,7 @@ def declared_keys(found: Sequence[Found]) -> pa.Schema | None:
 def absent_columns(
     tables: Iterable[TableColumns], files: Iterable[ColumnSet], partitions: pa.Schema
 ) -> UserColumns | None:
-    """Return the columns that a table was created with and that none of its files has, if any."""
+    """Return the columns that a table declares and that none of its files has, if any."""
     every = [one for one in files if isinstance(one, JoinedColumns)]
     declared = [found for table in tables if (found := table.declared(partitions.names))]
     if len(declared) != 1:  # several tables have only the columns of their files

@@ -138,8 +138,9 @@ class Version:
     summary       numbers and names about the operation, for people
     files         in the order of their rows
     dropped       names of columns that were dropped, with the version that dropped them
-    schema        the digest of the columns that the table was created with, and that it has even if
-                  there are no files
+    schema        the digest of the columns that the table has even if no file has them: those that it
+                  was created with, and those that were added without values
+    schema_added  the version that the writer of `schema` had read: columns dropped later do not count
     partitioning  names of the columns that are directories
     commit        a random text that tells this version from others that were made at the same time
     """
@@ -154,6 +155,7 @@ class Version:
     schema: str | None = None
     partitioning: tuple[str, ...] = ()
     commit: str = ""
+    schema_added: int = 0
 
     @property
     def num_rows(self) -> int:
@@ -184,6 +186,7 @@ class Version:
             "summary": dict(self.summary),
             "commit": self.commit,
             "schema": self.schema,
+            "schema_added": self.schema_added,
             "partitioning": list(self.partitioning),
             "dropped": dict(self.dropped),
             "files": [file.to_dict() for file in self.files],
@@ -228,6 +231,7 @@ class Version:
             document.optional("schema", document.digest),
             tuple(document.texts("partitioning")),
             document.text("commit"),
+            document.integer("schema_added", number),
         )
         _check_unique([part.path for file in version.files for part in file.parts])
         if version.num_rows > _MAX_INTEGER:

@@ -116,6 +116,10 @@ class Append(Change):
     def apply(self, read: State, now: State) -> Version | None:
         if not self.files:
             return None
+        if now.version.partitioning != read.version.partitioning:
+            raise now.conflict(
+                "another writer has changed the partition columns of the table", self.files[0].path
+            )
         self._check_columns(read, now)
         self._check_types(read, now)
         self.summary = {"rows": sum(one.rows for one in self.files), "files": len(self.files)}
@@ -292,22 +296,30 @@ class ReplaceFiles(Change):
         if len(groups) < len(self.groups):
             self.summary["left_to_other_writers"] = len(self.groups) - len(groups)
         made = replace(now.version, files=tuple(one for one in files if one is not None))
-        return replace(made, dropped=_needed(made))
+        return replace(made, dropped=needed_drops(made))
 
     def _is_possible(self, read: State, now: State, group: Rewritten) -> bool:
         for path in group.old:
-            file = read.by_path[path]
-            if now.by_path.get(path) == file and now.counts_as(read, file):
-                continue
-            if self.gives_way:
+            if not self.gives_way:
+                check_unchanged(read, now, path)
+            elif not _is_unchanged(read, now, path):
                 return False
-            raise now.conflict(
-                "another writer has changed the file", path, _added_column(now, path)
-            )
         return True
 
     def new_files(self) -> Sequence[BaseFile | ColumnFile]:
         return [one.new for one in self.groups if one.new is not None]
+
+
+def _is_unchanged(read: State, now: State, path: str) -> bool:
+    """Return whether a file is as it was in version `read`."""
+    file = read.by_path[path]
+    return now.by_path.get(path) == file and now.counts_as(read, file)
+
+
+def check_unchanged(read: State, now: State, path: str) -> None:
+    """Raise ConflictError if another writer has changed or removed a file of version `read`."""
+    if not _is_unchanged(read, now, path):
+        raise now.conflict("another writer has changed the file", path, _added_column(now, path))
 
 
 def _added_column(now: State, path: str) -> str | None:
@@ -318,7 +330,7 @@ def _added_column(now: State, path: str) -> str | None:
     return next(iter(now.columns.of(file).parts[-1].names()), None)
 
 
-def _needed(version: Version) -> dict[str, int]:
+def needed_drops(version: Version) -> dict[str, int]:
     """Return the dropped columns that files may still have."""
     oldest = min(_added(version), default=version.number)
     return {name: number for name, number in version.dropped.items() if oldest < number}
@@ -326,12 +338,12 @@ def _needed(version: Version) -> dict[str, int]:
 
 def _added(version: Version) -> Iterable[int]:
     if version.schema is not None:
-        yield 0
+        yield version.schema_added
     for file in version.files:
         yield from (part.added for part in file.parts)
 
 
-def _check_same(read: State, now: State) -> None:
+def check_same(read: State, now: State) -> None:
     """Raise ConflictError if another writer has committed a version."""
     if now.number != read.number:
         raise ConflictError(
@@ -350,13 +362,14 @@ class Restore(Change):
     summary: dict[str, Any] = field(default_factory=dict)
 
     def apply(self, read: State, now: State) -> Version | None:
-        _check_same(read, now)
+        check_same(read, now)
         self.summary = {"version": self.earlier.number}
         return replace(
             now.version,
             files=self.earlier.files,
             dropped=self.earlier.dropped,
             schema=self.earlier.schema,
+            schema_added=self.earlier.schema_added,
             partitioning=self.earlier.partitioning,
         )
 
@@ -372,5 +385,5 @@ class Vacuum(Change):
     summary: dict[str, Any] = field(default_factory=dict)
 
     def apply(self, read: State, now: State) -> Version | None:
-        _check_same(read, now)
+        check_same(read, now)
         return now.version

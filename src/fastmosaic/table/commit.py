@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from ..dataset.snapshot import Snapshot
 from ..dataset.version import Version
+from ..errors import ConflictError
 from .changes import Change, State
 from .store import TableStore
 
@@ -88,6 +89,19 @@ def commit(store: TableStore, change: Change, read: State) -> tuple[Snapshot, Ta
                 version.number, change.operation, change.summary, now.number - read.number
             )
             return replace(now.snapshot, version=version), done
+
+
+def commit_change(store: TableStore, change: Change, read: State) -> tuple[Snapshot, TableChange]:
+    """Commit a change, and remove files that were written for it but did not become part of it."""
+    try:
+        snapshot, done = commit(store, change, read)
+    except ConflictError:
+        store.discard(one.path for one in change.new_files())
+        raise
+    # After another error the version may exist, now or later: then its files must not be removed.
+    left = {one.path for one in change.new_files()} - snapshot.version.paths
+    store.discard(left)  # compaction has given way to another writer
+    return snapshot, done
 
 
 def _newest(store: TableStore, known: State) -> State:

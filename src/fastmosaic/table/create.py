@@ -100,13 +100,7 @@ def create_new(
         schema = data
     else:
         schema, items = open_batches(data)
-    if not len(schema):
-        raise ValueError("a table must have a column")
-    Splitter(plain_schema(schema), names)  # raises if these cannot be partition columns
-    store.begin_creation()
-    digest = store.put_schema(schema, set())
-    empty = first_version(summary={}, files=(), schema=digest, partitioning=names)
-    state = State(store.at(empty))
+    state = begin_new(store, schema, names)
     files = write_rows(
         store,
         state,
@@ -116,11 +110,35 @@ def create_new(
         options=options,
         added=0,
     )
+    return finish_new(store, state, files)
+
+
+def begin_new(store: TableStore, schema: pa.Schema, partitioning: Sequence[str]) -> State:
+    """Begin to make a new table: return the state for which to write its first rows.
+
+    Nobody sees the table until `finish_new`, or ever if there is no such call.
+    """
+    check_columns(schema, partitioning)
+    store.begin_creation()
+    digest = store.put_schema(schema, set())
+    empty = first_version(summary={}, files=(), schema=digest, partitioning=tuple(partitioning))
+    return State(store.at(empty))
+
+
+def check_columns(schema: pa.Schema, partitioning: Sequence[str]) -> None:
+    """Raise if a table cannot have these columns, or not these partition columns."""
+    if not len(schema):
+        raise ValueError("a table must have a column")
+    Splitter(plain_schema(schema), partitioning)
+
+
+def finish_new(store: TableStore, state: State, files: Sequence[BaseFile]) -> Snapshot:
+    """Make the first version of a new table, with its first rows."""
     version = first_version(
         summary={"files": len(files), "rows": sum(one.rows for one in files)},
         files=tuple(files),
-        schema=digest,
-        partitioning=names,
+        schema=state.version.schema,
+        partitioning=state.version.partitioning,
     )
     snapshot = _first(store, version, files)
     store.end_creation()

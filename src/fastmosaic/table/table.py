@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Unpack
+from typing import Any, Literal, Unpack
 
 import pyarrow as pa
 
@@ -14,8 +14,9 @@ from ..dataset.arrow import MosaicDataset
 from ..dataset.compact import DEFAULT_COMPACT_BYTES
 from ..dataset.fileset import FileSet
 from ..dataset.snapshot import Snapshot
+from ..dataset.version import BaseFile
 from ..dataset.write import DEFAULT_MAX_BYTES_PER_FILE
-from ..errors import ColumnNotFoundError, ConflictError
+from ..errors import ColumnNotFoundError
 from ..file.batches import open_batches
 from ..file.concat import Mode, check_mode
 from ..file.options import WriteOptions, accepts_options, check_names
@@ -23,13 +24,16 @@ from ..memory import MemoryLimit
 from .changes import Append, Change, DropColumns, Restore, State
 from .column_files import write_column_files
 from .columns import ExpressionColumns, FunctionColumns, JoinedValues, check_new
-from .commit import TableChange, commit
+from .commit import TableChange, commit_change
 from .create import adopt, create_new, existing_files
+from .declare import DeclareColumns, check_declarable
+from .overwrite import AllRows, MatchingRows, Region, SamePartitions
 from .rewrite import Rewriter
 from .rows import fitting_of, write_rows
 from .store import TableStore
 from .vacuum import DEFAULT_AGE, VacuumReport, vacuum
 from .verify import TableReport, checks_of
+from .write import overwriting
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,18 +274,81 @@ class MosaicTable:
         """
         check_names(options, self.append)
         state = self._changing()
+        limits = max_rows_per_file, max_bytes_per_file
+        return self._commit(Append(self._write(data, state, limits, options)), state)
+
+    def _write(
+        self,
+        data: Any,
+        state: State,
+        limits: tuple[int | None, int | None],
+        options: WriteOptions,
+    ) -> list[BaseFile]:
+        """Write rows as base files; `limits` are the most rows and bytes of each."""
         schema, items = open_batches(data)
-        files = write_rows(
+        return write_rows(
             self._store,
             state,
             fitting_of(schema, FileSet(state.snapshot), state.snapshot),
             items,
             partitioning=state.version.partitioning,
-            max_rows_per_file=max_rows_per_file,
-            max_bytes_per_file=max_bytes_per_file,
+            max_rows_per_file=limits[0],
+            max_bytes_per_file=limits[1],
             options=options,
         )
-        return self._commit(Append(files), state)
+
+    @accepts_options
+    def overwrite(
+        self,
+        data: Any,
+        *,
+        filters: Any = None,
+        partitions: Literal["dynamic"] | None = None,
+        max_rows_per_file: int | None = None,
+        max_bytes_per_file: int | None = DEFAULT_MAX_BYTES_PER_FILE,
+        **options: Unpack[WriteOptions],
+    ) -> TableChange:
+        """Replace rows by new ones, in one version. All columns stay.
+
+        If others have meanwhile changed rows that would be replaced, or have added such rows, it raises
+        `ConflictError`.
+
+        Parameters
+        ----------
+        data : table, record batch, reader, dataset, data frame, or iterable
+            The new rows, as for `append`.
+        filters : optional
+            Replace only the rows that match, in any form that `MosaicFile.read` accepts. By default all
+            rows are replaced. The new rows need not match.
+        partitions : {"dynamic"}, optional
+            "dynamic" replaces the rows of those partitions that the new rows have, and of no others.
+        max_rows_per_file, max_bytes_per_file
+            As for `write_dataset`.
+        **options
+            The options of `MosaicWriter`, which writes the files.
+
+        Examples
+        --------
+        >>> import tempfile, pyarrow as pa, fastmosaic as fm
+        >>> rows = pa.table({"day": ["mo", "tu"], "n": [1, 2]})
+        >>> with tempfile.TemporaryDirectory() as path:
+        ...     table = fm.MosaicTable.create(path, rows, partitioning="day")
+        ...     change = table.overwrite(pa.table({"day": ["tu"], "n": [3]}), partitions="dynamic")
+        ...     table.read().to_pydict()
+        {'n': [1, 3], 'day': ['mo', 'tu']}
+        """
+        check_names(options, self.overwrite)
+        if partitions not in (None, "dynamic"):
+            raise ValueError(f"partitions must be 'dynamic' or None, not {partitions!r}")
+        if partitions is not None and filters is not None:
+            raise ValueError("choose the rows to replace with filters or partitions, not with both")
+        if partitions is not None:
+            region: Region = SamePartitions()
+        else:
+            region = AllRows() if filters is None else MatchingRows(filters)
+        state = self._changing()
+        files = self._write(data, state, (max_rows_per_file, max_bytes_per_file), options)
+        return self._commit(overwriting(self._store, state, region, files, options), state)
 
     @accepts_options
     def add_columns(
@@ -302,11 +369,12 @@ class MosaicTable:
 
         Parameters
         ----------
-        values : function, dict, or data
+        values : function, dict, data, or pyarrow.Schema
             A function of a record batch of `inputs` that returns a record batch, a table, a data frame
             or a dictionary with the new columns of the same rows; several threads call it at the same
             time. Or a dictionary of names and Arrow expressions, or constants. Or, with `on`, a table,
-            reader, dataset or data frame with keys and values.
+            reader, dataset or data frame with keys and values. Or a `pyarrow.Schema` of columns that
+            are null in all rows, which writes no file.
         inputs : list of str, optional
             The columns that the function gets; by default all. No others are read.
         schema : pyarrow.Schema, optional
@@ -338,6 +406,9 @@ class MosaicTable:
         check_names(options, self.add_columns)
         state = self._changing()
         files = FileSet(state.snapshot)
+        if isinstance(values, pa.Schema):
+            check_declarable(values, files)
+            return self._commit(DeclareColumns(values, self._store.put_schema), state)
         if not state.version.files:
             raise ValueError(f"{self._store.name} has no rows to add columns to; append rows first")
         if on is not None:
@@ -495,13 +566,5 @@ class MosaicTable:
         return State(snapshot)
 
     def _commit(self, change: Change, state: State) -> TableChange:
-        try:
-            snapshot, done = commit(self._store, change, state)
-        except ConflictError:
-            self._store.discard(one.path for one in change.new_files())
-            raise
-        # After another error the version may exist, now or later: then its files must not be removed.
-        left = {one.path for one in change.new_files()} - snapshot.version.paths
-        self._store.discard(left)  # compaction has given way to another writer
-        self._snapshot = snapshot
+        self._snapshot, done = commit_change(self._store, change, state)
         return done
