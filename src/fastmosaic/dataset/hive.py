@@ -91,8 +91,8 @@ def directory(names: Sequence[str], values: Sequence[pa.Scalar]) -> str:
         if not name:
             raise ValueError("the name of a partition column must not be empty")
         value = given.value if isinstance(given, pa.DictionaryScalar) else given
-        text = _encode(_text(name, value)) if value.is_valid else NULL
-        segments.append(f"{_encode(name)}={text}")
+        text = escaped(_text(name, value)) if value.is_valid else NULL
+        segments.append(f"{escaped(name)}={text}")
     return "/".join(segments)
 
 
@@ -192,7 +192,8 @@ def _text(name: str, value: pa.Scalar) -> str:
     return text
 
 
-def _encode(text: str) -> str:
+def escaped(text: str) -> str:
+    """Return text as the name of a directory that is not hidden and that all systems accept."""
     # Names that start with a dot or underscore are hidden; Windows drops a final dot or space.
     last = len(text) - 1
     return "".join(

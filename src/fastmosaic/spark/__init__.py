@@ -4,6 +4,7 @@ app        the jobs as an application for spark-submit
 gateway    a second gateway to Spark's JVM, for the objects that Spark's planner calls
 jobs       add_columns, fold, vacuum, convert, compact, concat, verify, profile
 jvm        access to classes in Spark's JVM that are not public API
+lake       catalog: the tables below a directory as tables of Spark SQL
 mapped     read and write through mapInArrow, for Spark 3.5
 planner    read: a DataFrame that Spark's planner prunes
 schemas    convert between Spark schemas and Arrow schemas
@@ -38,6 +39,7 @@ if typing.TYPE_CHECKING:
     )
     from .jobs.vacuum import vacuum
     from .jobs.verify import verify
+    from .lake.catalog import catalog
     from .planner.plan import ScanReport, scans
     from .planner.read import read
     from .sessions import session
@@ -59,6 +61,7 @@ __all__ = [
     "TableVacuumReport",
     "VerifiedFile",
     "add_columns",
+    "catalog",
     "compact",
     "concat",
     "convert",
@@ -77,6 +80,7 @@ _MODULES = {
     "MosaicDataSource": "source.source",
     "ScanReport": "planner.plan",
     "add_columns": "jobs.columns",
+    "catalog": "lake.catalog",
     "compact": "jobs.compact",
     "concat": "jobs.concat",
     "convert": "jobs.convert",

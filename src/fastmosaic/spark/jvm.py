@@ -119,6 +119,9 @@ class Jvm:
     def no_driver_metrics(self) -> Any:
         return self.array(f"{SQL}.connector.metric.CustomTaskMetric", [])
 
+    def no_custom_metrics(self) -> Any:
+        return self.array(f"{SQL}.connector.metric.CustomMetric", [])
+
     def optional_long(self, value: int) -> Any:
         return self._class("java.util.OptionalLong").of(value)
 

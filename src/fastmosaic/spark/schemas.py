@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 __all__ = [
     "arrow_for_spark",
     "cast_for_spark",
+    "cast_from_spark",
     "column_with_time",
     "from_spark",
     "to_spark",
@@ -336,3 +337,16 @@ def _advice(type: DataType) -> str:
             return "convert it to a string with to_json"
         case _:
             return "cast the column to a supported type"
+
+
+def cast_from_spark(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """Cast a batch of Spark to `schema`, whose types are plain: Spark has other time zones."""
+    arrays = []
+    for field, array in zip(schema, batch.columns, strict=True):
+        try:
+            arrays.append(to_plain(array, field.type))
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            raise UnsupportedError(
+                f"cannot store {array.type} as {field.type}: {error}", column=field.name
+            ) from error
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)

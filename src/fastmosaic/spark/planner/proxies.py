@@ -273,7 +273,7 @@ class LocalScanProxy(Proxy):
         return self._jvm.by_rows()
 
     def supportedCustomMetrics(self) -> Any:
-        return self._jvm.array(f"{SQL}.connector.metric.CustomMetric", [])
+        return self._jvm.no_custom_metrics()
 
     def reportDriverMetrics(self) -> Any:
         return self._jvm.no_driver_metrics()

@@ -31,8 +31,10 @@ __all__ = [
     "Pair",
     "Predicate",
     "from_datasource",
+    "literal",
     "to_expression",
     "to_row_filter",
+    "type_at",
 ]
 
 COMPARISONS: Final = frozenset({"=", "<", "<=", ">", ">="})
@@ -183,26 +185,17 @@ class _Conversion:
                 convert = self._leaf
             case _:
                 return None
-        type = self._type_at(leaf.path)
+        type = type_at(leaf.path, self._field)
         expression = None if type is None else convert(leaf, type)
         if expression is not None:
             needed[leaf.path] = None
         return expression
 
-    def _type_at(self, path: Path) -> pa.DataType | None:
-        """Return the type of a column or of a field inside structs; None if it is a struct."""
-        type = self._field(path[0]).type
-        for name in path[1:]:
-            if not types.is_struct(type) or type.get_field_index(name) < 0:
-                return None
-            type = type.field(name).type
-        return None if types.is_struct(type) else type
-
     def _pair(self, pair: Pair, needed: dict[Path, None]) -> Expression | None:
         import pyarrow.compute as pc
 
-        type = self._type_at(pair.left)
-        if not self._of_rows or type is None or type != self._type_at(pair.right):
+        type = type_at(pair.left, self._field)
+        if not self._of_rows or type is None or type != type_at(pair.right, self._field):
             return None  # statistics of one column say nothing about another
         left, right = pc.field(*pair.left), pc.field(*pair.right)
         match pair.operator:
@@ -243,7 +236,7 @@ class _Conversion:
         # In SQL, a comparison with null is never true, and a null in a list matches nothing.
         scalars = []
         for value in leaf.values:
-            scalar = None if value is None else _scalar(value, type)
+            scalar = None if value is None else literal(value, type)
             if scalar is not None:
                 scalars.append(scalar)
             elif value is not None:
@@ -301,6 +294,16 @@ class _Conversion:
 _OPPOSITES: Final = {"<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 
 
+def type_at(path: Path, field: Callable[[str], pa.Field]) -> pa.DataType | None:
+    """Return the type of a column or of a field inside structs; None if it is a struct."""
+    type = field(path[0]).type
+    for name in path[1:]:
+        if not types.is_struct(type) or type.get_field_index(name) < 0:
+            return None
+        type = type.field(name).type
+    return None if types.is_struct(type) else type
+
+
 def _and(one: Expression | None, other: Expression | None) -> Expression | None:
     if one is None or other is None:
         return other if one is None else one
@@ -320,7 +323,7 @@ def _starts_with(column: Expression, prefix: str, type: pa.DataType) -> Expressi
     return (column >= prefix) & (column < stem[:-1] + chr(following))
 
 
-def _scalar(value: Any, type: pa.DataType) -> pa.Scalar | None:
+def literal(value: Any, type: pa.DataType) -> pa.Scalar | None:
     """Convert a value of Spark to the type of a column; None if the type cannot hold it."""
     if isinstance(value, float) and math.isnan(value):
         return None

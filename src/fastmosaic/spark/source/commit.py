@@ -26,7 +26,6 @@ from pyspark import TaskContext
 from ...dataset.fileset import FileSet
 from ...dataset.write import DatasetWriter
 from ...errors import SchemaMismatchError, UnsupportedError
-from ...format.plain_arrays import to_plain
 from ...schemas.fit import plain_schema
 from ...schemas.widen import widened
 from ...storage.debris import staging_name
@@ -36,6 +35,7 @@ from ...storage.remote import storage_of
 from ...storage.secrets import redacted
 from ...storage.sink import Sink, open_sink
 from ...storage.staging import Direct, Staging, check_no_table, new_prefix
+from ..schemas import cast_from_spark
 from ..versions import commit_message_class
 from .options import SaveOptions
 
@@ -107,7 +107,7 @@ class TaskOutput:
                 **self.options.of_dataset(),
             ) as writer:
                 for batch in batches:
-                    writer.write_batch(self._fit(batch))
+                    writer.write_batch(cast_from_spark(batch, self.schema))
                 written = writer.finish()
             files.check()
         except BaseException:
@@ -124,18 +124,6 @@ class TaskOutput:
             return ()
         name = f"{context.partitionId():05d}-{context.taskAttemptId()}"
         return self.write(chain([first], batches), staging, name)
-
-    def _fit(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Cast a batch to the schema: Spark has other time zones and times of day."""
-        arrays = []
-        for one, array in zip(self.schema, batch.columns, strict=True):
-            try:
-                arrays.append(to_plain(array, one.type))
-            except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-                raise UnsupportedError(
-                    f"cannot store {array.type} as {one.type}: {error}", column=one.name
-                ) from error
-        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
 
 # ---- a batch job
