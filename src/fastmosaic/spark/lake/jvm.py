@@ -238,7 +238,7 @@ def _partition_column(transform: Any) -> str:
     references = transform.references()
     if transform.name() != "identity" or len(references) != 1:
         raise UnsupportedError(
-            f"a table can be partitioned by columns, not by {transform.describe()}"
+            f"a table can be partitioned by columns, not by {transform.toString()}"
         )
     names = list(references[0].fieldNames())
     if len(names) != 1:

@@ -215,9 +215,12 @@ class Lake:
             ) from error
 
     def create_namespace(self, namespace: Namespace, properties: Mapping[str, str]) -> None:
-        """Create a namespace in one that exists."""
-        self.check_namespace(namespace[:-1])
-        if self.is_namespace(namespace) or self._find(namespace[:-1], namespace[-1]):
+        """Create a namespace, and those that it is in."""
+        if self.is_namespace(namespace):
+            raise LakeError("namespace exists", namespace)
+        if not self.is_namespace(namespace[:-1]):
+            self.create_namespace(namespace[:-1], {})
+        if self._find(namespace[:-1], namespace[-1]):
             raise LakeError("namespace exists", namespace)
         self._write_mark(
             join(self._folder(namespace[:-1]) or "", escaped(namespace[-1])), properties

@@ -127,7 +127,10 @@ class CatalogProxy(Guarded):
         namespace, name = _place(identifier)
         table = LakeTable.open(self._lake, self._label(namespace, name), namespace, name)
         for change in changes:
-            self._alter(table, change)
+            try:
+                self._alter(table, change)
+            except ValueError as error:  # Spark would call it unsupported, in more words
+                raise UnsupportedError(str(error)) from error
         return self.loadTable(identifier)
 
     def _alter(self, table: LakeTable, change: Any) -> None:

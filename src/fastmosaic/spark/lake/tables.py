@@ -111,6 +111,7 @@ class LakeTable:
         """What DESCRIBE EXTENDED shows."""
         place = join(self.lake.name, self.path.removeprefix(self.lake.path).lstrip("/"))
         found = {"provider": "mosaic", "location": place, "kind": self.kind}
+        found["is_managed_location"] = "true"
         if self.state is not None:
             version = self.state.version
             found |= {

@@ -41,6 +41,7 @@ class LakeTableProxy(Guarded, TableProxy):
         super().__init__(jvm, planner, struct_of(jvm, table))
 
     def capabilities(self) -> Any:
+        self.jvm.check_running()
         return self.jvm.table_capabilities()
 
     def partitioning(self) -> Any:

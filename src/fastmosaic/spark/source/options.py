@@ -215,7 +215,11 @@ def sources(options: Mapping[str, str]) -> str | list[str]:
     if PATHS in options:
         return [absolute(path) for path in json.loads(options[PATHS])]
     if PATH not in options:
-        raise ValueError('missing path: use .load("directory") or .save("directory")')
+        raise ValueError(
+            'missing path: use .load("directory") or .save("directory"). Spark\'s own catalog passes '
+            "no location to data sources in Python, so CREATE TABLE USING mosaic does not work there: "
+            "use fastmosaic.spark.catalog for tables in SQL"
+        )
     return absolute(options[PATH])
 
 

@@ -71,8 +71,8 @@ class MosaicDataSource(DataSource):
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
         super().__init__(options)
+        self._source = sources(options)  # first: the catalog of Spark adds other options
         check_names(options)
-        self._source = sources(options)
         self._files: FileSet | None = None  # once they are opened
 
     @classmethod
