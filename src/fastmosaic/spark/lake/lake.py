@@ -261,8 +261,7 @@ class Lake:
                 "is not a table"
             )
         self._remove([join(folder, MARK)])
-        if self.filesystem is None:
-            os.rmdir(folder)
+        self._remove_folder(folder)
 
     # ---- tables
 
@@ -321,6 +320,7 @@ class Lake:
         self._remove([join(path, one) for one in files])
         if kind == "table":
             store.end_creation()
+        self._remove_folder(path)
         return True
 
     def _remove(self, paths: Iterable[str]) -> None:
@@ -337,6 +337,15 @@ class Lake:
 
         for _ in map_in_order(remove, every, remote, purpose="files", threads=REMOTE_THREADS):
             pass
+
+    def _remove_folder(self, path: str) -> None:
+        """Remove a directory whose files were removed, where there are directories without files."""
+        if self.filesystem is None:
+            os.rmdir(path)
+            return
+        storage = storage_of(self.filesystem)
+        with suppress(FileNotFoundError):
+            insist(self.name, lambda: storage.delete_dir(path))
 
     def rename(self, source: tuple[Namespace, str], target: tuple[Namespace, str]) -> None:
         """Give a table another name, which no table has."""
