@@ -22,11 +22,12 @@ from ...errors import UnsupportedError
 from ...storage.debris import new_identity, staging_path_beside
 from ...storage.listing import entries_below, join, look, unquoted
 from ...storage.location import is_hidden, is_web, locate
+from ...storage.remote import storage_of
 from ...storage.replace import make_directories, remove_empty, remove_tree
 from ...storage.retry import insist
 from ...storage.sink import open_sink
 from ...storage.source import open_source
-from ...storage.staging import SUFFIX, is_visible, storage_of
+from ...storage.staging import SUFFIX, is_visible
 from ...table.store import TableStore
 from ...threads import REMOTE_THREADS, map_in_order
 
