@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
@@ -47,6 +48,19 @@ class Window:
     groups: list[int]
     rows: Rows | None
     size: int
+
+    def row_numbers(self) -> pa.Array:
+        """Return the numbers in the file of the rows to read, in order."""
+        edges = self.file.metadata.row_edges
+        numbers = array("q")
+        for group in self.groups:
+            start, stop = edges[group], edges[group + 1]
+            if self.rows is None:
+                numbers.extend(range(start, stop))
+            else:
+                for first, after in self.rows.within(start, stop).ranges:
+                    numbers.extend(range(start + first, start + after))
+        return pa.Array.from_buffers(pa.int64(), len(numbers), [None, pa.py_buffer(numbers)])
 
 
 def plan(

@@ -100,6 +100,18 @@ class SplitScan:
         for window in windows(plans, fits, TASK_WINDOW_BYTES):
             yield from window.file.batches(fits, window.groups, use_threads, rows=window.rows)
 
+    def read_numbered(self, split: Split) -> Iterator[tuple[FilePart, pa.Array, pa.RecordBatch]]:
+        """Yield all rows of a split, with the file they are from and their numbers in it."""
+        fits = Fits(self.schema, self._partitions)
+        for part in split.parts:
+            planned = FilePlan(self.file_of(part), list(part.groups), part.rows)
+            for window in windows([planned], fits, TASK_WINDOW_BYTES):
+                numbers = window.row_numbers()
+                done = 0
+                for batch in window.file.batches(fits, window.groups, False, rows=window.rows):
+                    yield part, numbers.slice(done, batch.num_rows), batch
+                    done += batch.num_rows
+
     def file_of(self, part: FilePart) -> ReadableFile:
         """Return the file of a part, or the files of a table that have the same rows."""
         columns = self._schemas[part.schema]

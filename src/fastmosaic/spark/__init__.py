@@ -6,6 +6,7 @@ jobs       add_columns, fold, vacuum, convert, compact, concat, verify, profile
 jvm        access to classes in Spark's JVM that are not public API
 lake       catalog: the tables below a directory as tables of Spark SQL
 mapped     read and write through mapInArrow, for Spark 3.5
+origin     the hidden column that tells the file and the number of a row
 planner    read: a DataFrame that Spark's planner prunes
 schemas    convert between Spark schemas and Arrow schemas
 sessions   session: start Spark so that its workers run this Python

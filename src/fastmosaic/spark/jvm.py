@@ -49,8 +49,9 @@ class Jvm:
 
     def array(self, name: str, items: Sequence[Any]) -> Any:
         array = self.gateway.gateway.new_array(self._class(name), len(items))
+        put = self._class("java.lang.reflect.Array").set  # py4j's own does not take Python objects
         for index, item in enumerate(items):
-            array[index] = item
+            put(array, index, item)
         return array
 
     def struct(self, schema: pa.Schema) -> Any:

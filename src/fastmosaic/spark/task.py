@@ -10,9 +10,10 @@ import pyarrow as pa
 
 from ..dataset.tasks import Split, SplitScan
 from ..query.query import Query
+from .origin import ORIGIN, origin_of
 from .schemas import cast_for_spark
 
-__all__ = ["PlannedReader", "SplitReader"]
+__all__ = ["NumberedReader", "PlannedReader", "SplitReader"]
 
 # A batch crosses to the JVM as a whole.
 MAX_BATCH_BYTES: Final = 32 << 20
@@ -31,6 +32,28 @@ class PlannedReader:
         for batch in batches:
             for value in batch.column(0):
                 yield from self._scan.read(pickle.loads(value.as_buffer()))
+
+
+class NumberedReader:
+    """The function that tasks run if a query asks for the files and numbers of rows.
+
+    `schema` contains the columns of the scan and the one that tells where rows are from.
+    """
+
+    def __init__(self, scan: SplitScan, schema: pa.Schema) -> None:
+        self._scan = scan
+        self._schema = schema
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        place = self._schema.get_field_index(ORIGIN.name)
+        type = self._schema.field(place).type
+        for batch in batches:
+            for value in batch.column(0):
+                split = pickle.loads(value.as_buffer())
+                for part, numbers, rows in self._scan.read_numbered(split):
+                    columns = list(rows.columns)
+                    columns.insert(place, origin_of(part.found, part.file_size, numbers, type))
+                    yield pa.RecordBatch.from_arrays(columns, schema=self._schema)
 
 
 class SplitReader:

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 from pyarrow import types
@@ -18,7 +18,9 @@ from ...dataset.tasks import Split, SplitScan, share_out
 from ...format.paths import leaves
 from ...query.query import Query
 from ...schemas.fit import Fits
-from ..task import PlannedReader
+from ..origin import ORIGIN
+from ..schemas import with_fields_of
+from ..task import NumberedReader, PlannedReader
 from .aggregates import Aggregate, answer
 from .pushdown import Predicate, to_expression, to_row_filter
 from .runtime import runtime_columns
@@ -28,6 +30,8 @@ __all__ = ["PlannedScan", "ScanPlanner", "ScanReport", "scans"]
 # Bytes of a value in a row of Spark where the type has no fixed width, as Spark itself assumes.
 STRING_BYTES: Final = 20
 ROW_BYTES: Final = 8
+# What predicates get as the column that tells where rows are from: they cannot be pushed down.
+_UNKNOWN: Final = ORIGIN.with_type(pa.struct([]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,10 +129,15 @@ class ScanPlanner:
         """
         if schema is None:
             schema = self.schema
-        expression, needed = to_expression(predicates, self._files.columns.field)
+        asked = schema
+        if self.has_origin and ORIGIN.name in schema.names:
+            schema = schema.remove(schema.get_field_index(ORIGIN.name))
+        expression, needed = to_expression(predicates, self._field)
         query = Query(schema, expression=expression, needed=needed)
         # Tasks drop rows that Spark would drop, so that they need not become rows of the JVM.
-        matching, compared = to_row_filter(predicates, self.schema.field)
+        matching, compared = to_row_filter(predicates, self._field_for_spark)
+        if asked is not schema:
+            matching = None  # rows keep their numbers
         kept = None if matching is None else Query.filtered(schema, matching, compared)
         max_bytes, min_splits = self._split_sizes()
         scan, splits = share_out(
@@ -148,7 +157,28 @@ class ScanPlanner:
         # Scans with different filters return different rows. Text of an expression may be shortened.
         key = self.key if matching is None else f"{self.key} {[*predicates]!r}"
         size = self._size(schema, scan, report, splits)
-        return PlannedScan(key, self._files, scan, splits, report, size)
+        return PlannedScan(key, self._files, scan, splits, report, size, asked)
+
+    @cached_property
+    def has_origin(self) -> bool:
+        """Whether queries can ask where rows are from: no column has that name."""
+        return ORIGIN.name not in self.schema.names
+
+    def part_of(self, struct: dict[str, Any]) -> pa.Schema:
+        """Return the columns and fields of the JSON form of a StructType."""
+        schema = self.schema
+        if self.has_origin and any(one["name"] == ORIGIN.name for one in struct["fields"]):
+            schema = schema.append(ORIGIN)
+        return with_fields_of(schema, struct)
+
+    def _field(self, name: str) -> pa.Field:
+        return _UNKNOWN if self._is_origin(name) else self._files.columns.field(name)
+
+    def _field_for_spark(self, name: str) -> pa.Field:
+        return _UNKNOWN if self._is_origin(name) else self.schema.field(name)
+
+    def _is_origin(self, name: str) -> bool:
+        return name == ORIGIN.name and self.has_origin
 
     def narrowest(self) -> pa.Schema:
         """Return one column, the one whose values need the least space in a row."""
@@ -225,13 +255,15 @@ class PlannedScan:
         splits: Sequence[Split],
         report: ScanReport,
         size: int,
+        schema: pa.Schema,
     ) -> None:
+        """`schema` contains the columns of the scan, and maybe the one that tells where rows are from."""
         self._table = table
         self._files = files
         self._scan = scan
         self.splits = splits
         self.report = report
-        self.schema = scan.schema
+        self.schema = schema
         self.num_rows = report.num_rows
         self.size = size
 
@@ -249,9 +281,11 @@ class PlannedScan:
         """Return the columns that may filter the scan at run time."""
         return runtime_columns(self._files, self._scan, self.splits)
 
-    def reader(self) -> PlannedReader:
+    def reader(self) -> PlannedReader | NumberedReader:
         """Return the function that tasks run."""
-        return PlannedReader(self._scan)
+        if self.schema is self._scan.schema:
+            return PlannedReader(self._scan)
+        return NumberedReader(self._scan, self.schema)
 
 
 def _num_fields(schema: pa.Schema) -> int:

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from ..jvm import READ, SQL, Jvm
-from ..schemas import with_fields_of
+from ..origin import ORIGIN
 from .aggregates import Aggregate
 from .expressions import aggregates, predicate
 from .plan import PlannedScan, ScanPlanner
@@ -48,6 +48,7 @@ class TableProxy(Proxy):
         implements: ClassVar = [
             f"{SQL}.connector.catalog.Table",
             f"{SQL}.connector.catalog.SupportsRead",
+            f"{SQL}.connector.catalog.SupportsMetadataColumns",
         ]
 
     def __init__(self, jvm: Jvm, planner: ScanPlanner, struct: Any) -> None:
@@ -67,11 +68,46 @@ class TableProxy(Proxy):
         self._jvm.check_running()  # Spark asks for them whenever it analyzes a query
         return self._jvm.batch_read()
 
+    def metadataColumns(self) -> Any:
+        columns = [OriginProxy(self._jvm)] if self._planner.has_origin else []
+        return self._jvm.array(f"{SQL}.connector.catalog.MetadataColumn", columns)
+
+    def canRenameConflictingMetadataColumns(self) -> bool:
+        return False
+
     def newScanBuilder(self, options: Any) -> ScanBuilderProxy:
         return ScanBuilderProxy(self._jvm, self._planner, self._struct)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stock, name)  # methods with a default in the interface
+
+
+class OriginProxy:
+    """The hidden column that tells where rows are from."""
+
+    class Java:
+        implements: ClassVar = [f"{SQL}.connector.catalog.MetadataColumn"]
+
+    def __init__(self, jvm: Jvm) -> None:
+        self._struct = jvm.struct(pa.schema(list(ORIGIN.type)))
+
+    def name(self) -> str:
+        return ORIGIN.name
+
+    def dataType(self) -> Any:
+        return self._struct
+
+    def isNullable(self) -> bool:
+        return False
+
+    def comment(self) -> None:
+        return None
+
+    def transform(self) -> None:
+        return None
+
+    def metadataInJSON(self) -> None:
+        return None
 
 
 class ScanBuilderProxy:
@@ -106,7 +142,7 @@ class ScanBuilderProxy:
 
     def pruneColumns(self, struct: Any) -> None:
         self._struct = struct
-        self._schema = with_fields_of(self._planner.schema, json.loads(struct.json()))
+        self._schema = self._planner.part_of(json.loads(struct.json()))
         if not len(self._schema) and not self._jvm.version.counts_without_columns:
             self._schema = self._planner.narrowest()
             self._struct = self._jvm.struct(self._schema)
