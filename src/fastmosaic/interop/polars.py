@@ -131,7 +131,7 @@ def scan_polars(
             if may_skip and n_rows is None:
                 filters = _pruning(predicate, files.columns.to_arrow(), dtypes)
         query = replace(files.query(columns, filters, limit=n_rows), is_exact=False)
-        to_frame = _Frames(query.result)
+        to_frame = _ToFrame(query.result)
         for rows in files.iter_batches(query, batch_size or BATCH_ROWS, use_threads):
             frame = to_frame(rows)
             if predicate is not None:
@@ -158,8 +158,8 @@ def _to_dtypes(schema: pa.Schema) -> pl.Schema:
         raise
 
 
-class _Frames:
-    """Makes frames of record batches that have the same schema."""
+class _ToFrame:
+    """Converts record batches of one schema to frames."""
 
     def __init__(self, schema: pa.Schema) -> None:
         self._strings = [place for place, type in enumerate(schema.types) if type in VIEWS]
