@@ -564,6 +564,7 @@ def test_a_driver_that_is_killed_at_its_commit(spark, path, hook):
     assert fm.MosaicTable(path).version == FILES + committed
     report = fs.add_columns(spark, path, {"id": "id + 1"}, replace=True)
     assert (report.resumed, report.version) == (FILES, FILES + 1)
+    assert (report.rows, report.columns) == (FILES * ROWS, ("id",))
     assert fm.read_table(path)["id"].to_pylist() == [i + 1 for i in range(FILES * ROWS)]
     check_exact(path)
     # Now it is a new call.

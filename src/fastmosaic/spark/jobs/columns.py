@@ -111,24 +111,26 @@ def add_columns(
     if not state.version.files:
         raise ValueError(f"{state.snapshot.name} has no rows to add columns to; append rows first")
     new = _new_columns(spark, values, inputs, schema, files)
-    if new.schema is not None:
-        check_new(new.schema.names, files, replace)
     writer = ColumnWriter.of(changing._store, files, new.inputs, options)
-    choices = new.identity, writer.query.schema, schema, sorted(options.items())
+    choices = new.identity, inputs, schema, sorted(options.items())
     job = TableJob.begin(changing, state, "columns", *choices, resume=resume)
     chosen: Any = with_threads(spark, options, len(files.files))
     writer = replaced(writer, job=job.number, options=chosen)
-    items = {_number(state, writer, file): file for file in first_with_rows(files.files)}
-    results = job.finished(items)
-    resumed = len(results)
     change = None
-    if job.is_committed(results):
-        job.end()  # an earlier run was killed after its commit
+    if results := job.committed():
+        resumed = len(results)
         _know(new, job, results)
+        job.end()
     else:
+        if new.schema is not None:
+            with job.discarding():
+                check_new(new.schema.names, files, replace)
+        types = str(writer.query.schema)
+        items = {_number(state, writer, types, file): file for file in first_with_rows(files.files)}
+        results = job.finished(items)
+        resumed = len(results)
         work = _ColumnTasks(job, spark, writer, new)
         results = work.run(items, results, lambda names: check_new(names, files, replace))
-        assert new.schema is not None
         written = [WrittenColumns(*result["written"]) for result in results.values()]
         change = job.commit(added(job.store, state, written, new.schema, options))
     assert new.schema is not None
@@ -198,12 +200,12 @@ class SentFunction(FunctionColumns):
 # ---- items
 
 
-def _number(state: State, writer: ColumnWriter, file: DatasetFile) -> int:
-    """Return the number of the work for a file: the same if its inputs are the same."""
+def _number(state: State, writer: ColumnWriter, types: str, file: DatasetFile) -> int:
+    """Return the number of the work for a file: the same if its inputs, of `types`, are the same."""
     entry = entry_of(file)
-    names = sorted(set(writer.query.schema.names) - {*writer.partitions.names})
+    names = set(writer.query.schema.names) - {*writer.partitions.names}
     parts = {state.provider(entry, name) for name in names} - {None}
-    return number_of(entry.path, entry.size, sorted(map(str, parts)), names)
+    return number_of(entry.path, entry.size, sorted(map(str, parts)), types)
 
 
 def _know(new: SentFunction | SqlColumns, job: TableJob, results: Mapping[int, Result]) -> None:

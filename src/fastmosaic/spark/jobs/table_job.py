@@ -103,10 +103,12 @@ class TableJob:
             if not any(path in missing for path, _ in result["files"])
         }
 
-    def is_committed(self, results: Mapping[int, Result]) -> bool:
-        """Return whether an earlier run was killed after its commit, which names all of its files."""
+    def committed(self) -> dict[int, Result]:
+        """Return the results of an earlier run that was killed after its commit; none if there is none."""
+        results = self.records.load()
         named = self.state.version.paths
-        return any(path in named for result in results.values() for path, *_ in result["files"])
+        is_named = any(path in named for one in results.values() for path, _ in one["files"])
+        return results if is_named else {}
 
     def run(
         self,
