@@ -10,10 +10,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from ..dataset.version import VERSIONS, BaseFile, schema_name
+from ..dataset.version import VERSIONS, BaseFile
 from ..file.options import WriteOptions
 from ..storage.listing import entries_below
-from ..storage.replace import remove_empty
 from ..storage.retry import insist
 from ..storage.staging import new_prefix
 from .changes import Append, Change, State
@@ -114,7 +113,11 @@ def overwriting(
 
 @dataclass
 class NewTableWrite(TableWrite):
-    """The write of a new table with its first rows: nobody sees the table before `commit`."""
+    """The write of a new table with its first rows: nobody sees the table before `commit`.
+
+    `abort` leaves the mark of a table that is being created, because processes that are still running
+    may write files that would be taken for a dataset otherwise.
+    """
 
     rows: RowWriter
     state: State
@@ -136,17 +139,6 @@ class NewTableWrite(TableWrite):
 
     def commit(self, files: Sequence[BaseFile]) -> None:
         finish_new(self.rows.store, self.state, files)
-
-    def abort(self) -> None:
-        super().abort()
-        store = self.rows.store
-        with suppress(OSError):
-            if not store.versions():
-                for digest in {self.rows.digest, *self.state.digests}:
-                    store.remove(schema_name(digest))
-                store.end_creation()
-        if store.filesystem is None:
-            remove_empty([store.path, f"{store.path}/{VERSIONS}"])
 
 
 @dataclass

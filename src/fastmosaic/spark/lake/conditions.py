@@ -72,9 +72,14 @@ def _leaf(leaf: Leaf, type: pa.DataType) -> Expression | None:
         return column.is_valid()
     if leaf.operator == "STARTS_WITH":
         return pc.starts_with(column, leaf.values[0]) if types.is_string(type) else None
-    scalars = [None if value is None else literal(value, type) for value in leaf.values]
+    given = [value for value in leaf.values if value is not None]
+    scalars = [literal(value, type) for value in given]
     if not scalars or any(one is None for one in scalars):
         return None
+    if leaf.operator == "IN" and len(given) < len(leaf.values):
+        others = _leaf(Leaf("IN", leaf.path, tuple(given)), type)
+        # A value that is not equal to the others may be equal to the null.
+        return None if others is None else others | pc.scalar(pa.scalar(None, pa.bool_()))
     if leaf.operator == "<=>":
         return (column == scalars[0]) & column.is_valid()
     if leaf.operator == "IN":

@@ -255,7 +255,11 @@ class Lake:
             else:
                 self.drop(namespace, name)
         folder = self._folder(namespace) or ""
-        left = [name for name, _ in self._children(folder) if name != MARK]
+        left = [
+            name
+            for name, _ in self._children(folder)
+            if name != MARK and not self._remove_unfinished(join(folder, name))
+        ]
         if left:
             raise ValueError(
                 f"the namespace was not dropped, because its directory contains {left[0]!r}, which "
@@ -338,6 +342,17 @@ class Lake:
 
         for _ in map_in_order(remove, every, remote, purpose="files", threads=REMOTE_THREADS):
             pass
+
+    def _remove_unfinished(self, path: str) -> bool:
+        """Remove a table that was not created completely; return whether it was one."""
+        if (VERSIONS, True) not in self._children(path) or self._kind_of_folder(path) is not None:
+            return False
+        if self.filesystem is None:
+            remove_tree(path)
+        else:
+            self._remove(entry.path for entry in entries_below(self.filesystem, path))
+            self._remove_folder(path)
+        return True
 
     def _remove_folder(self, path: str) -> None:
         """Remove a directory whose files were removed, where there are directories without files."""

@@ -59,15 +59,22 @@ class LakeTableProxy(Guarded, TableProxy):
         return self._condition(predicates) is not None
 
     def deleteWhere(self, predicates: Any, options: Any = None) -> None:
-        self._table.change().delete(self._condition(predicates))
+        condition = self._condition(predicates)
+        if condition is True:
+            self._delete_all()
+        elif condition is not False:
+            self._table.change().delete(condition)
 
     def _condition(self, predicates: Any) -> Any:
         return condition_of(self._table, predicates)
 
     def truncateTable(self, options: Any = None) -> bool:
+        self._delete_all()
+        return True
+
+    def _delete_all(self) -> None:
         table = self._table.change()
         table.overwrite(table.schema.empty_table())
-        return True
 
     def supportedCustomMetrics(self) -> Any:
         return self.jvm.no_custom_metrics()
@@ -147,7 +154,9 @@ class WriteBuilderProxy(Guarded):
         return condition_of(self._table, predicates) is not None
 
     def overwrite(self, predicates: Any) -> WriteBuilderProxy:
-        self._region = MatchingRows(condition_of(self._table, predicates))
+        condition = condition_of(self._table, predicates)
+        if condition is not False:
+            self._region = AllRows() if condition is True else MatchingRows(condition)
         return self
 
     def overwriteDynamicPartitions(self) -> WriteBuilderProxy:
@@ -219,7 +228,15 @@ class BatchWriteProxy(Guarded, Proxy):
 
 
 def condition_of(table: LakeTable | StagedLakeTable, predicates: Any) -> Any:
-    """Return the rows that predicates mean as an Arrow expression; None if there is none."""
+    """Return the rows that predicates mean as an Arrow expression; None if there is none.
+
+    True means all rows, and False none.
+    """
+    names = [str(one.name()) for one in predicates]
+    if "ALWAYS_FALSE" in names:
+        return False
+    if all(name == "ALWAYS_TRUE" for name in names):
+        return True
     if not isinstance(table, LakeTable):
         return None
     return exact_expression(map(predicate, predicates), table.files.columns.field)
