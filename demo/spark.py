@@ -1,4 +1,4 @@
-"""Convert a Parquet dataset with 10,000 columns using Spark, and query both formats in SQL."""
+"""Spark on 10,000 columns: convert a Parquet dataset, query both formats, and change a table with SQL."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ from rich.text import Text
 
 from bench.tables import ROW_NUMBER
 from bench.worker import timed
+from fastmosaic import MosaicTable
+from fastmosaic.spark import scans
 
 from . import showing
 from .comparing import FORMATS
@@ -94,7 +96,8 @@ def _quiet() -> Iterator[None]:
 def _show(console: Console, spark: SparkSession, table: pa.Table, folder: Path) -> None:
     from fastmosaic.spark import convert, read
 
-    parquet, mosaic = folder / "parquet", folder / "mosaic"
+    parquet, lake = folder / "parquet", folder / "lake"
+    mosaic = lake / "wide"
     size = -(-table.num_rows // NUM_FILES)
     with console.status(f"writing {NUM_FILES} Parquet files"):
         parquet.mkdir()
@@ -118,6 +121,42 @@ def _show(console: Console, spark: SparkSession, table: pa.Table, folder: Path) 
         raise AssertionError("the formats returned different rows")
     console.print(showing.rows(["category", "count(*)", "sum(number)"], _cells(first), right=True))
     _show_costs(console, answers)
+    _show_lake(console, spark, lake, table.num_columns)
+
+
+def _show_lake(console: Console, spark: SparkSession, lake: Path, num_columns: int) -> None:
+    """Make the dataset a table of a SQL catalog, add columns to it, and query them."""
+    from fastmosaic.spark import add_columns, catalog
+
+    statements = [
+        "CREATE TABLE lake.names (category string, name string)",
+        "INSERT INTO lake.names SELECT DISTINCT category, upper(category) FROM lake.wide",
+        "SELECT name, sum(share), max(double) FROM lake.wide JOIN lake.names USING (category)\n"
+        "GROUP BY name ORDER BY name LIMIT 3",
+        "SELECT count(*) FROM lake.wide VERSION AS OF 1",
+    ]
+    console.print("\nThe same dataset as a table of a SQL catalog, with columns that Spark adds:")
+    _show_text(
+        console,
+        'catalog(spark, "lake", directory)\n'
+        'add_columns(spark, "lake/wide", {"share": "number / 100", "double": "2 * number"})',
+    )
+    with console.status("adding columns"):
+        MosaicTable.create(lake / "wide")
+        catalog(spark, "lake", lake)
+        report = add_columns(
+            spark, lake / "wide", {"share": "number / 100", "double": "2 * number"}
+        )
+    console.print(f"{report}\n")
+    for statement in statements:
+        _show_text(console, f"{statement};")
+        with console.status("running the statement"):
+            df = spark.sql(statement)
+            rows = df.collect()
+        if rows:
+            console.print(showing.rows(df.columns, _cells(rows), right=True))
+    scan = next(one for one in reversed(scans()) if one.total_columns > num_columns)
+    console.print(f"The join read {scan.columns} of {scan.total_columns:,} columns.")
 
 
 def _show_costs(console: Console, answers: dict[str, Answer]) -> None:
@@ -137,8 +176,6 @@ def _show_costs(console: Console, answers: dict[str, Answer]) -> None:
 
 
 def _ask(spark: SparkSession, name: str, query: str) -> Answer:
-    from fastmosaic.spark import scans
-
     df = spark.sql(query)
     before = _bytes_read(spark)
     rows = df.collect()
