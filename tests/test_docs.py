@@ -71,6 +71,7 @@ def test_what_is_public_has_an_example(name):
         assert doctest.DocTestFinder(recurse=False).find(PUBLIC[name])[0].examples
 
 
+@pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning")
 @pytest.mark.parametrize("name", WITH_DOCTESTS)
 def test_the_examples_of_docstrings_run(name, request, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
