@@ -131,8 +131,7 @@ def _show_lake(console: Console, spark: SparkSession, lake: Path, num_columns: i
     statements = [
         "CREATE TABLE lake.names (category string, name string)",
         "INSERT INTO lake.names SELECT DISTINCT category, upper(category) FROM lake.wide",
-        "SELECT name, sum(share), max(double) FROM lake.wide JOIN lake.names USING (category)\n"
-        "GROUP BY name ORDER BY name LIMIT 3",
+        "SELECT name, sum(share) FROM lake.wide JOIN lake.names USING (category) GROUP BY name",
         "SELECT count(*) FROM lake.wide VERSION AS OF 1",
     ]
     console.print("\nThe same dataset as a table of a SQL catalog, with columns that Spark adds:")
