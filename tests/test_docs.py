@@ -30,6 +30,9 @@ pytest_plugins = ["spark_session"]
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 PAGES = {str(path.relative_to(ROOT)): path for path in (ROOT / "README.md", *DOCS.rglob("*.md"))}
+PANDAS = pytest.mark.filterwarnings(
+    "ignore:PySpark does not yet fully support pandas:FutureWarning"
+)
 
 # ---- docstrings
 
@@ -71,7 +74,7 @@ def test_what_is_public_has_an_example(name):
         assert doctest.DocTestFinder(recurse=False).find(PUBLIC[name])[0].examples
 
 
-@pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning")
+@PANDAS
 @pytest.mark.parametrize("name", WITH_DOCTESTS)
 def test_the_examples_of_docstrings_run(name, request, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -115,6 +118,7 @@ def test_every_block_is_of_a_kind_that_is_run_or_of_none(name):
     assert {block.language for block in blocks(PAGES[name])} <= {"", "python", "console"}
 
 
+@PANDAS
 @pytest.mark.parametrize("name", WITH_EXAMPLES)
 def test_the_examples_of_a_page_run(name, request, tmp_path, monkeypatch):
     """In order, in one directory; those in Python see the names of those before."""
