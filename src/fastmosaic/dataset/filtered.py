@@ -1,4 +1,7 @@
-"""Read only the rows that may match a filter: its columns first, the others where rows match."""
+"""Read only the rows that may match a filter: its columns first, the others where rows match.
+
+pyarrow.compute takes long to import, so it is imported on use.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,6 @@ from collections.abc import Iterator
 from typing import Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ..format.plain_arrays import narrowed
 from ..query.filters import mask_of
@@ -53,6 +55,8 @@ class FilteredReader:
                     yield kept
 
     def _finished(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        import pyarrow.compute as pc
+
         if self._last is None or self._last[0] is not batch:  # equal rows may come many times
             found = self._matches(batch)
             if found is None:
@@ -96,6 +100,8 @@ class FilteredReader:
 
     def _between(self, batch: pa.RecordBatch) -> tuple[int, int] | None:
         """Return where the first match of a batch is, and where the last one ends; None without one."""
+        import pyarrow.compute as pc
+
         found = self._matches(batch)
         if found is None:
             return 0, batch.num_rows

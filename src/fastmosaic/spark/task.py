@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import pickle
+import sys
 from collections.abc import Iterator
 from typing import Final
 
@@ -17,6 +19,8 @@ __all__ = ["NumberedReader", "PlannedReader", "SplitReader"]
 
 # A batch crosses to the JVM as a whole.
 MAX_BATCH_BYTES: Final = 32 << 20
+# The JVM converts a batch to rows while the next one is sent.
+MAX_BATCH_ROWS: Final = 1 << 16
 
 
 class PlannedReader:
@@ -31,7 +35,9 @@ class PlannedReader:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for value in batch.column(0):
-                yield from self._scan.read(pickle.loads(value.as_buffer()))
+                for one in self._scan.read(pickle.loads(value.as_buffer())):
+                    yield from _cut(one, MAX_BATCH_ROWS)
+        _exempt_modules()
 
 
 class NumberedReader:
@@ -75,11 +81,29 @@ class SplitReader:
                 else:
                     for kept in self._query.finish([part]).to_batches():
                         yield cast_for_spark(kept, self._schema)
+        _exempt_modules()
 
 
-def _cut(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """Cut a batch into parts of at most about `MAX_BATCH_BYTES`."""
+_is_exempt = False
+
+
+def _exempt_modules() -> None:
+    """Exempt what is imported from garbage collection, once in each worker.
+
+    Spark's workers look for garbage after each task, which takes tens of milliseconds if it includes
+    all functions and classes of the modules that are loaded: longer than most tasks of short queries.
+    """
+    global _is_exempt
+    if not _is_exempt and "pyspark.worker" in sys.modules:
+        _is_exempt = True
+        gc.freeze()
+
+
+def _cut(batch: pa.RecordBatch, num_rows: int | None = None) -> Iterator[pa.RecordBatch]:
+    """Cut a batch into parts of at most about `MAX_BATCH_BYTES`, and `num_rows`."""
     parts = min(max(1, batch.num_rows), 1 + batch.nbytes // MAX_BATCH_BYTES)
+    if num_rows is not None:
+        parts = max(parts, -(-batch.num_rows // num_rows))
     size = -(-batch.num_rows // parts)
     if parts == 1:
         yield batch
