@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
-from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -21,46 +20,14 @@ from ...table.rows import RowWriter
 from ...table.store import TableStore
 from ...table.table import MosaicTable
 from ...table.write import ChangeWrite, NewTableWrite, ReplaceWrite, TableWrite
-from ..schemas import cast_from_spark
 from .lake import Kind, Lake, Namespace
 
 if TYPE_CHECKING:
     from ...dataset.version import BaseFile
 
-__all__ = ["HeldWrite", "LakeTable", "StagedLakeTable", "TaskWriter"]
+__all__ = ["HeldWrite", "LakeTable", "StagedLakeTable"]
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-@dataclass(frozen=True)
-class TaskWriter:
-    """The function that tasks of a write run: it writes base files and returns their descriptions.
-
-    Spark passes batches of rows and receives one batch, whose only value is the pickled message.
-    """
-
-    rows: RowWriter
-    schema: pa.Schema  # of the files, with plain types, and the partition columns
-    prefix: str
-
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        import pickle
-
-        from pyspark import TaskContext
-
-        context = TaskContext.get()
-        assert context is not None
-        prefix = f"{self.prefix}-{context.partitionId():05d}-{context.taskAttemptId()}"
-        files = self.write(batches, prefix)
-        yield pa.record_batch({"message": pa.array([pickle.dumps(files)], pa.binary())})
-
-    def write(self, batches: Iterator[pa.RecordBatch], prefix: str) -> list[BaseFile]:
-        """Write the rows of a task. Without rows there is no file."""
-        first = next((batch for batch in batches if batch.num_rows), None)
-        if first is None:
-            return []
-        every = chain([first], batches)
-        return self.rows.write((cast_from_spark(one, self.schema) for one in every), prefix)
 
 
 @dataclass(frozen=True)

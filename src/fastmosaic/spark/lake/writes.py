@@ -19,7 +19,8 @@ from ..schemas import arrow_for_spark, column_with_time, to_spark
 from ..source.options import save_options
 from .conditions import exact_expression
 from .jvm import CATALOG, WRITE, CatalogJvm, Guarded
-from .tables import LakeTable, StagedLakeTable, TaskWriter
+from .tables import LakeTable, StagedLakeTable
+from .task import TaskWriter
 
 
 class LakeTableProxy(Guarded, TableProxy):
