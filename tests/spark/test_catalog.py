@@ -328,6 +328,13 @@ def test_only_needed_columns_files_and_row_groups_are_read(lake):
     assert "mosaic lake.t: columns 2 of 3, files 1 of 2" in plan
 
 
+def test_the_hidden_column_tells_the_file(t):
+    paths = t.sql("select distinct _metadata.file_path from lake.t where day = 'tu'")
+    assert [os.path.relpath(path, t.path / "t") for (path,) in paths] == [
+        one for one in fm.MosaicTable(t.path / "t").files if "tu" in one
+    ]
+
+
 def test_a_wide_table(lake):
     names = [f"f{number:05}" for number in range(10_000)]
     rows = pa.table([pa.array(np.random.default_rng(1).random(20)) for _ in names], names)

@@ -28,7 +28,7 @@ class LakeTableProxy(Guarded, TableProxy):
 
     class Java:
         implements: ClassVar = [
-            f"{CATALOG}.SupportsRead",
+            *TableProxy.Java.implements,
             f"{CATALOG}.SupportsWrite",
             f"{CATALOG}.SupportsDeleteV2",
         ]
