@@ -21,14 +21,10 @@ from . import machine, render, report
 from .results import OURS, TIME, Results
 from .spark import start
 from .targets import Target
-from .tpch_data import comparable, write_tables
+from .tpch_data import PARQUET, Ask, comparable, write_tables
+from .tpch_local import on_duckdb, on_polars
 from .tpch_queries import TABLES, queries
 from .worker import timed
-
-PARQUET: Final = "Parquet"
-
-# Returns the rows of a query.
-Ask = Callable[[str], Sequence[Sequence[Any]]]
 
 
 @dataclass(frozen=True)
@@ -76,7 +72,11 @@ class Engine:
     at_most: float
 
 
-ENGINES: Final = (Engine("Spark", on_spark, 1.2),)
+ENGINES: Final = (
+    Engine("Spark", on_spark, 1.2),
+    Engine("DuckDB", on_duckdb, 2),
+    Engine("Polars", on_polars, 2),
+)
 
 
 def measure(

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,10 @@ import fastmosaic as fm
 from .tpch_queries import TABLES
 
 GENERATOR = "tpchgen-cli"
+PARQUET = "Parquet"
+
+# Returns the rows of a query.
+Ask = Callable[[str], Sequence[Sequence[Any]]]
 
 
 def write_tables(folder: Path, scale: float) -> tuple[Path, Path]:

@@ -6,20 +6,15 @@ Both run the texts of all 22 queries: Polars through `polars.SQLContext`. DuckDB
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any
 
 import fastmosaic as fm
 
 from .results import OURS
+from .tpch_data import PARQUET, Ask
 from .tpch_queries import TABLES
-
-PARQUET = "Parquet"
-
-# Returns the rows of a query.
-Ask = Callable[[str], Sequence[Sequence[Any]]]
 
 
 @contextmanager
