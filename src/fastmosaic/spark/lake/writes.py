@@ -6,7 +6,7 @@ They only translate: `tables` knows what a change is. See `planner.proxies` for 
 from __future__ import annotations
 
 import pickle
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 from ...schemas.fit import plain_schema
@@ -165,8 +165,10 @@ class WriteBuilderProxy(Guarded):
         return self
 
     def build(self) -> WriteProxy:
-        write = self._table.begin_write(self._region, self._options)
-        return WriteProxy(self.jvm, self._table, write, self._struct)
+        return WriteProxy(self.jvm, self._table, self._begin, self._struct)
+
+    def _begin(self) -> TableWrite:
+        return self._table.begin_write(self._region, self._options)
 
 
 class WriteProxy(Guarded, Proxy):
@@ -177,12 +179,12 @@ class WriteProxy(Guarded, Proxy):
         self,
         jvm: CatalogJvm,
         table: LakeTable | StagedLakeTable,
-        write: TableWrite,
+        begin: Callable[[], TableWrite],
         struct: Any,
     ) -> None:
         self.jvm = jvm
         self._table = table
-        self._write = write
+        self._begin = begin
         self._struct = struct
         self.key = f"{id(self):016x}"
 
@@ -190,7 +192,8 @@ class WriteProxy(Guarded, Proxy):
         return f"mosaic {self._table.label}"
 
     def toBatch(self) -> BatchWriteProxy:
-        return BatchWriteProxy(self.jvm, self._write, self._struct)
+        # Not before: EXPLAIN only plans a write.
+        return BatchWriteProxy(self.jvm, self._begin(), self._struct)
 
     def supportedCustomMetrics(self) -> Any:
         return self.jvm.metrics()

@@ -30,6 +30,8 @@ DEFAULT_MAX_SPLIT_BYTES: Final = 32 << 20
 # Options that Spark adds itself: the arguments of load and save, and the checkpoint of a stream.
 PATH: Final = "path"
 PATHS: Final = "paths"
+# What Spark's own catalog adds when a table is created there, and only then with the path.
+OWNER: Final = "owner"
 SPARK_OPTIONS: Final = frozenset({PATH, PATHS, "checkpointlocation"})
 
 Value = TypeVar("Value")
@@ -212,14 +214,14 @@ def as_texts(options: Mapping[str, Any]) -> dict[str, str]:
 
 def sources(options: Mapping[str, str]) -> str | list[str]:
     """Return the paths given to `load` or `save`, as absolute paths or URIs."""
-    if PATHS in options:
-        return [absolute(path) for path in json.loads(options[PATHS])]
-    if PATH not in options:
+    if OWNER in options or (PATH not in options and PATHS not in options):
         raise ValueError(
             'missing path: use .load("directory") or .save("directory"). Spark\'s own catalog passes '
             "no location to data sources in Python, so CREATE TABLE USING mosaic does not work there: "
             "use fastmosaic.spark.catalog for tables in SQL"
         )
+    if PATHS in options:
+        return [absolute(path) for path in json.loads(options[PATHS])]
     return absolute(options[PATH])
 
 
