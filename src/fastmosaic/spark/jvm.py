@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Sequence
+from functools import wraps
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
+from py4j.protocol import Py4JJavaError
 from pyarrow import types
 
+from ..errors import ConflictError
 from .gateway import CallbackGateway
 from .schemas import to_spark
 from .versions import SparkVersion
@@ -89,16 +92,30 @@ class Jvm:
     def check_running(self) -> None:
         """Raise if the session was stopped."""
         if self.session.sparkContext().isStopped():
-            raise self.illegal_argument(
+            raise ValueError(
                 "the Spark session of this DataFrame was stopped; start another session and create "
                 "the DataFrame again"
             )
 
-    def illegal_argument(self, message: str) -> Exception:
-        """Return an error that Spark shows to the user as it is."""
-        from py4j.protocol import Py4JJavaError
+    # ---- exceptions
 
-        return Py4JJavaError("", self._class("java.lang.IllegalArgumentException")(message))
+    def error(self, error: Exception) -> Exception:
+        """Return the exception of the JVM for one of Python, ready to be raised by a proxy."""
+        return Py4JJavaError("", self.java_error(error))
+
+    def java_error(self, error: Exception) -> Any:
+        """Return an exception of the JVM. Spark shows the message of most of them as it is."""
+        message = "\n".join([str(error), *getattr(error, "__notes__", ())])
+        if isinstance(error, ConflictError):
+            name = "java.util.ConcurrentModificationException"
+        elif isinstance(error, NotImplementedError):
+            name = "java.lang.UnsupportedOperationException"
+        elif isinstance(error, ValueError | TypeError | FileNotFoundError | KeyError):
+            name = "java.lang.IllegalArgumentException"
+        else:
+            name = "java.lang.RuntimeException"
+            message = f"{type(error).__name__}: {message}"
+        return self._class(name)(message)
 
     # ---- return values of the proxies
 
@@ -186,3 +203,28 @@ class Jvm:
             row.setInt(index, scalar.cast(pa.int32()).as_py())
         else:
             row.setLong(index, scalar.cast(pa.int64()).as_py())
+
+
+class Guarded:
+    """A base of proxies: exceptions of their public methods reach Spark as those of the JVM."""
+
+    jvm: Jvm
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        for name, member in list(vars(cls).items()):
+            if callable(member) and not name.startswith("_") and not isinstance(member, type):
+                setattr(cls, name, _guarded(member))
+
+
+def _guarded(method: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(method)
+    def call(self: Any, *given: Any) -> Any:
+        try:
+            return method(self, *given)
+        except Py4JJavaError:
+            raise
+        except Exception as error:
+            raise self.jvm.error(error) from error
+
+    return call

@@ -6,12 +6,11 @@ import json
 import pickle
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import wraps
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from ...errors import ConflictError, UnsupportedError
+from ...errors import UnsupportedError
 from ..jvm import EXPRESSIONS, PYTHON, SQL, Jvm
 from ..schemas import from_spark
 from .lake import LakeError, Namespace
@@ -199,26 +198,10 @@ class CatalogJvm(Jvm):
 
     # ---- exceptions
 
-    def error(self, error: Exception) -> Exception:
-        """Return the exception of the JVM for one of Python, ready to be raised by a proxy."""
-        from py4j.protocol import Py4JJavaError
-
-        return Py4JJavaError("", self._java_error(error))
-
-    def _java_error(self, error: Exception) -> Any:
-        if isinstance(error, LakeError):
-            return self._lake_error(error)
-        message = "\n".join([str(error), *getattr(error, "__notes__", ())])
-        if isinstance(error, ConflictError):
-            name = "java.util.ConcurrentModificationException"
-        elif isinstance(error, NotImplementedError):
-            name = "java.lang.UnsupportedOperationException"
-        elif isinstance(error, ValueError | TypeError | FileNotFoundError | KeyError):
-            name = "java.lang.IllegalArgumentException"
-        else:
-            name = "java.lang.RuntimeException"
-            message = f"{type(error).__name__}: {message}"
-        return self._class(name)(message)
+    def java_error(self, error: Exception) -> Any:
+        return (
+            self._lake_error(error) if isinstance(error, LakeError) else super().java_error(error)
+        )
 
     def _lake_error(self, error: LakeError) -> Any:
         if error.reason in ("no table", "table exists"):
@@ -244,30 +227,3 @@ def _partition_column(transform: Any) -> str:
     if len(names) != 1:
         raise UnsupportedError(f"a table cannot be partitioned by the field {'.'.join(names)}")
     return str(names[0])
-
-
-class Guarded:
-    """A base of proxies: exceptions of their public methods reach Spark as those of the JVM."""
-
-    jvm: CatalogJvm
-
-    def __init_subclass__(cls) -> None:
-        super().__init_subclass__()
-        for name, member in list(vars(cls).items()):
-            if callable(member) and not name.startswith("_") and not isinstance(member, type):
-                setattr(cls, name, _guarded(member))
-
-
-def _guarded(method: Callable[..., Any]) -> Callable[..., Any]:
-    @wraps(method)
-    def call(self: Any, *given: Any) -> Any:
-        from py4j.protocol import Py4JJavaError
-
-        try:
-            return method(self, *given)
-        except Py4JJavaError:
-            raise
-        except Exception as error:
-            raise self.jvm.error(error) from error
-
-    return call

@@ -9,7 +9,8 @@ from ...errors import UnsupportedError
 from ...table.changes import State
 from ...table.create import check_columns
 from ...table.table import MosaicTable
-from .jvm import CATALOG, CatalogJvm, Guarded, TableDefinition
+from ..jvm import Guarded
+from .jvm import CATALOG, CatalogJvm, TableDefinition
 from .lake import Lake, LakeError, Namespace
 from .tables import LakeTable, StagedLakeTable
 from .writes import LakeTableProxy, StagedTableProxy
@@ -29,6 +30,8 @@ _NOT_CHANGED: Final = {
 
 
 class CatalogProxy(Guarded):
+    jvm: CatalogJvm
+
     class Java:
         implements: ClassVar = [
             f"{CATALOG}.StagingTableCatalog",

@@ -12,19 +12,22 @@ from typing import Any, ClassVar
 from ...schemas.fit import plain_schema
 from ...table.overwrite import AllRows, MatchingRows, Region, SamePartitions
 from ...table.write import TableWrite
+from ..jvm import Guarded
 from ..planner.expressions import predicate
 from ..planner.plan import ScanPlanner
 from ..planner.proxies import Proxy, TableProxy
 from ..schemas import arrow_for_spark, column_with_time, to_spark
 from ..source.options import save_options
 from .conditions import exact_expression
-from .jvm import CATALOG, WRITE, CatalogJvm, Guarded
+from .jvm import CATALOG, WRITE, CatalogJvm
 from .tables import LakeTable, StagedLakeTable
 from .task import TaskWriter
 
 
-class LakeTableProxy(Guarded, TableProxy):
+class LakeTableProxy(TableProxy):
     """A table of a lake at a version: it can be read, and its newest version be changed."""
+
+    jvm: CatalogJvm
 
     class Java:
         implements: ClassVar = [
@@ -84,8 +87,10 @@ class LakeTableProxy(Guarded, TableProxy):
         return self.jvm.no_driver_metrics()
 
 
-class StagedTableProxy(Guarded, Proxy):
+class StagedTableProxy(Proxy):
     """A table that is created or replaced when its rows are written."""
+
+    jvm: CatalogJvm
 
     class Java:
         implements: ClassVar = [f"{CATALOG}.StagedTable", f"{CATALOG}.SupportsWrite"]
@@ -126,6 +131,8 @@ class StagedTableProxy(Guarded, Proxy):
 
 
 class WriteBuilderProxy(Guarded):
+    jvm: CatalogJvm
+
     class Java:
         implements: ClassVar = [
             f"{WRITE}.SupportsOverwriteV2",
@@ -171,7 +178,9 @@ class WriteBuilderProxy(Guarded):
         return self._table.begin_write(self._region, self._options)
 
 
-class WriteProxy(Guarded, Proxy):
+class WriteProxy(Proxy):
+    jvm: CatalogJvm
+
     class Java:
         implements: ClassVar = [f"{WRITE}.Write"]
 
@@ -202,7 +211,9 @@ class WriteProxy(Guarded, Proxy):
         return self.jvm.no_driver_metrics()
 
 
-class BatchWriteProxy(Guarded, Proxy):
+class BatchWriteProxy(Proxy):
+    jvm: CatalogJvm
+
     class Java:
         implements: ClassVar = [f"{WRITE}.BatchWrite"]
 

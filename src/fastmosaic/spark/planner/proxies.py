@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from ..jvm import READ, SQL, Jvm
+from ..jvm import READ, SQL, Guarded, Jvm
 from ..origin import ORIGIN
 from .aggregates import Aggregate
 from .expressions import aggregates, predicate
@@ -22,7 +22,7 @@ from .plan import PlannedScan, ScanPlanner
 from .pushdown import Predicate
 
 
-class Proxy:
+class Proxy(Guarded):
     """An object that the JVM compares by its key.
 
     Spark reuses exchanges and cached tables if their scans are equal. The other object of a
@@ -52,7 +52,7 @@ class TableProxy(Proxy):
         ]
 
     def __init__(self, jvm: Jvm, planner: ScanPlanner, struct: Any) -> None:
-        self._jvm = jvm
+        self.jvm = jvm
         self._planner = planner
         self._struct = struct
         self._stock = jvm.stock_table(struct)
@@ -65,30 +65,31 @@ class TableProxy(Proxy):
         return self._struct
 
     def capabilities(self) -> Any:
-        self._jvm.check_running()  # Spark asks for them whenever it analyzes a query
-        return self._jvm.batch_read()
+        self.jvm.check_running()  # Spark asks for them whenever it analyzes a query
+        return self.jvm.batch_read()
 
     def metadataColumns(self) -> Any:
-        columns = [OriginProxy(self._jvm)] if self._planner.has_origin else []
-        return self._jvm.array(f"{SQL}.connector.catalog.MetadataColumn", columns)
+        columns = [OriginProxy(self.jvm)] if self._planner.has_origin else []
+        return self.jvm.array(f"{SQL}.connector.catalog.MetadataColumn", columns)
 
     def canRenameConflictingMetadataColumns(self) -> bool:
         return False
 
     def newScanBuilder(self, options: Any) -> ScanBuilderProxy:
-        return ScanBuilderProxy(self._jvm, self._planner, self._struct)
+        return ScanBuilderProxy(self.jvm, self._planner, self._struct)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stock, name)  # methods with a default in the interface
 
 
-class OriginProxy:
+class OriginProxy(Guarded):
     """The hidden column that tells where rows are from."""
 
     class Java:
         implements: ClassVar = [f"{SQL}.connector.catalog.MetadataColumn"]
 
     def __init__(self, jvm: Jvm) -> None:
+        self.jvm = jvm
         self._struct = jvm.struct(pa.schema(list(ORIGIN.type)))
 
     def name(self) -> str:
@@ -110,7 +111,7 @@ class OriginProxy:
         return None
 
 
-class ScanBuilderProxy:
+class ScanBuilderProxy(Guarded):
     class Java:
         implements: ClassVar = [
             f"{READ}.ScanBuilder",
@@ -121,7 +122,7 @@ class ScanBuilderProxy:
         ]
 
     def __init__(self, jvm: Jvm, planner: ScanPlanner, struct: Any) -> None:
-        self._jvm = jvm
+        self.jvm = jvm
         self._planner = planner
         self._struct = struct
         self._schema: pa.Schema | None = None
@@ -135,7 +136,7 @@ class ScanBuilderProxy:
         return predicates  # they only skip row groups: Spark must still filter rows
 
     def pushedPredicates(self) -> Any:
-        return self._jvm.no_predicates()
+        return self.jvm.no_predicates()
 
     def supportsIterativePushdown(self) -> bool:
         return False
@@ -143,9 +144,9 @@ class ScanBuilderProxy:
     def pruneColumns(self, struct: Any) -> None:
         self._struct = struct
         self._schema = self._planner.part_of(json.loads(struct.json()))
-        if not len(self._schema) and not self._jvm.version.counts_without_columns:
+        if not len(self._schema) and not self.jvm.version.counts_without_columns:
             self._schema = self._planner.narrowest()
-            self._struct = self._jvm.struct(self._schema)
+            self._struct = self.jvm.struct(self._schema)
 
     def pushLimit(self, limit: int) -> bool:
         self._limit = limit
@@ -165,8 +166,8 @@ class ScanBuilderProxy:
     def build(self) -> Proxy:
         if self._asked is not None and self._values is not None:
             self._planner.note_metadata_scan()
-            return LocalScanProxy(self._jvm, self._planner, self._asked, self._values)
-        return ScanProxy(self._jvm, self._plan, self._struct)
+            return LocalScanProxy(self.jvm, self._planner, self._asked, self._values)
+        return ScanProxy(self.jvm, self._plan, self._struct)
 
     def _plan(self, found: Sequence[Predicate | None]) -> PlannedScan:
         """Plan the scan, also with predicates that were found at run time."""
@@ -189,7 +190,7 @@ class ScanProxy(Proxy):
         plan: Callable[[Sequence[Predicate | None]], PlannedScan],
         struct: Any,
     ) -> None:
-        self._jvm = jvm
+        self.jvm = jvm
         self._plan = plan
         self._planned = self._filtered = plan([])
         self._struct = struct
@@ -202,35 +203,35 @@ class ScanProxy(Proxy):
         return str(self._planned.report)
 
     def toBatch(self) -> BatchProxy:
-        return BatchProxy(self._jvm, self._filtered, self._struct)
+        return BatchProxy(self.jvm, self._filtered, self._struct)
 
     def filterAttributes(self) -> Any:
-        return self._jvm.columns(self._planned.runtime_columns())
+        return self.jvm.columns(self._planned.runtime_columns())
 
     def filter(self, predicates: Any) -> None:
         found = [predicate(one) for one in predicates]
         self._filtered = self._plan(found) if any(found) else self._planned
 
     def pushedPredicates(self) -> Any:
-        return self._jvm.no_predicates()
+        return self.jvm.no_predicates()
 
     def supportsIterativePushdown(self) -> bool:
         return False
 
     def columnarSupportMode(self) -> Any:
-        return self._jvm.by_rows()
+        return self.jvm.by_rows()
 
     def supportedCustomMetrics(self) -> Any:
-        return self._jvm.metrics()
+        return self.jvm.metrics()
 
     def reportDriverMetrics(self) -> Any:
-        return self._jvm.no_driver_metrics()
+        return self.jvm.no_driver_metrics()
 
     def estimateStatistics(self) -> StatisticsProxy:
-        return StatisticsProxy(self._jvm, self._planned)
+        return StatisticsProxy(self.jvm, self._planned)
 
     def estimateSizeInBytes(self) -> Any:
-        return self._jvm.optional_long(self._planned.size)
+        return self.jvm.optional_long(self._planned.size)
 
     def reflectsFullyPushedDownFilters(self) -> bool:
         return False
@@ -241,34 +242,34 @@ class BatchProxy(Proxy):
         implements: ClassVar = [f"{READ}.Batch"]
 
     def __init__(self, jvm: Jvm, planned: PlannedScan, struct: Any) -> None:
-        self._jvm = jvm
+        self.jvm = jvm
         self._planned = planned
         self._struct = struct
         self.key = planned.key
 
     def planInputPartitions(self) -> Any:
-        return self._jvm.partitions(self._planned.splits)
+        return self.jvm.partitions(self._planned.splits)
 
     def createReaderFactory(self) -> Any:
-        return self._jvm.reader_factory(self._planned.reader(), self._planned.schema, self._struct)
+        return self.jvm.reader_factory(self._planned.reader(), self._planned.schema, self._struct)
 
 
-class StatisticsProxy:
+class StatisticsProxy(Guarded):
     class Java:
         implements: ClassVar = [f"{READ}.Statistics"]
 
     def __init__(self, jvm: Jvm, planned: PlannedScan) -> None:
-        self._jvm = jvm
+        self.jvm = jvm
         self._planned = planned
 
     def sizeInBytes(self) -> Any:
-        return self._jvm.optional_long(self._planned.size)
+        return self.jvm.optional_long(self._planned.size)
 
     def numRows(self) -> Any:
-        return self._jvm.optional_long(self._planned.num_rows)
+        return self.jvm.optional_long(self._planned.num_rows)
 
     def columnStats(self) -> Any:
-        return self._jvm.empty_map()
+        return self.jvm.empty_map()
 
 
 class LocalScanProxy(Proxy):
@@ -284,7 +285,7 @@ class LocalScanProxy(Proxy):
         asked: Sequence[Aggregate],
         values: Sequence[pa.Scalar],
     ) -> None:
-        self._jvm = jvm
+        self.jvm = jvm
         self._values = values
         self._names = [str(one) for one in asked]
         fields = [
@@ -301,15 +302,15 @@ class LocalScanProxy(Proxy):
         return f"mosaic metadata: {', '.join(self._names)}"
 
     def rows(self) -> Any:
-        return self._jvm.array(
-            f"{SQL}.catalyst.InternalRow", [self._jvm.row(self._struct, self._values)]
+        return self.jvm.array(
+            f"{SQL}.catalyst.InternalRow", [self.jvm.row(self._struct, self._values)]
         )
 
     def columnarSupportMode(self) -> Any:
-        return self._jvm.by_rows()
+        return self.jvm.by_rows()
 
     def supportedCustomMetrics(self) -> Any:
-        return self._jvm.no_custom_metrics()
+        return self.jvm.no_custom_metrics()
 
     def reportDriverMetrics(self) -> Any:
-        return self._jvm.no_driver_metrics()
+        return self.jvm.no_driver_metrics()
