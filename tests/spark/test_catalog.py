@@ -1,6 +1,7 @@
 """Statements of SQL on tables of a catalog, compared with tables of Parquet where Spark has both."""
 
 import os
+import re
 import warnings
 
 import numpy as np
@@ -67,6 +68,14 @@ STATEMENTS = {
 
 @pytest.mark.parametrize("statements", STATEMENTS.values(), ids=STATEMENTS)
 def test_tables_have_the_rows_of_parquet(lake, parquet, statements):
+    if lake.spark.version.startswith("4.0") and re.search(
+        r"\((day, ID|id, n, day)\)", statements[-1]
+    ):
+        # There, Spark has no nulls for columns that an insert into such a table leaves out.
+        lake.sql(*(text.format(t="lake.t", using="") for text in (CREATE, *statements[:-1])))
+        found = lake.error(statements[-1].format(t="lake.t"))
+        assert found == "INCOMPATIBLE_DATA_FOR_TABLE.CANNOT_FIND_DATA"
+        return
     for one, using in ((parquet, "using parquet"), ("lake.t", "")):
         lake.sql(*(text.format(t=one, using=using) for text in (CREATE, *statements)))
     names = lake.spark.table(parquet).columns
@@ -430,7 +439,7 @@ REFUSED = {
     "alter table lake.t drop column day": "partition column",
     "alter table lake.t set tblproperties ('k' = 'v')": "table properties",
     "delete from lake.t where id % 2 = 0": "Cannot delete from table lake.t",
-    "update lake.t set id = 1": "does not support UPDATE",
+    "update lake.t set id = 1": "UPDATE",
 }
 
 
