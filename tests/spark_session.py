@@ -36,8 +36,22 @@ CONF = {
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the tests that use the session into one group, so that only one process starts it."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Put the tests that use the session into one group, so that only one process starts it.
+
+    Leave out tests of what the installed version of Spark does not have.
+    """
+    from fastmosaic.spark.versions import SparkVersion, installed
+
+    absent = [
+        item
+        for item in items
+        for mark in item.iter_markers("since")
+        if installed() < SparkVersion.of(mark.args[0])
+    ]
+    if absent:
+        config.hook.pytest_deselected(items=absent)
+        items[:] = [item for item in items if item not in absent]
     for item in items:
         if not isinstance(item, pytest.Function):
             continue

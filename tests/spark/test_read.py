@@ -526,6 +526,7 @@ def test_the_union_of_files_and_a_schema(spark: SparkSession, tmp_path: Path) ->
         read(spark, tmp_path, unify=False)
 
 
+@pytest.mark.since("4.1")
 def test_types_that_spark_has_in_other_units(spark: SparkSession, tmp_path: Path) -> None:
     table = pa.table(
         {
@@ -758,6 +759,7 @@ def test_prefixes(prefix: str, inside: list[str], outside: list[str]) -> None:
     assert table.filter(expression)["s"].to_pylist() == inside
 
 
+@pytest.mark.since("4.1")
 def test_the_filters_of_python_sources() -> None:
     zone = datetime.timezone(datetime.timedelta(hours=2))
     moment = datetime.datetime(1970, 1, 1, 2, 0, 1, tzinfo=zone)

@@ -52,6 +52,7 @@ def test_spark_finds_the_source_by_itself(load, wide):
     assert df.select("id").agg(F.sum("id")).collect()[0][0] == sum(range(100))
 
 
+@pytest.mark.since("4.1")
 def test_the_source_can_be_registered(spark, wide):
     spark.dataSource.register(MosaicDataSource)
     assert spark.read.format("mosaic").load(wide).count() == 100
@@ -236,6 +237,7 @@ def follow(spark, tmp_path):
     return run
 
 
+@pytest.mark.since("4.2")
 def test_a_stream_reads_each_file_once(follow, tmp_path):
     path = tmp_path / "t"
     path.mkdir()
@@ -248,6 +250,18 @@ def test_a_stream_reads_each_file_once(follow, tmp_path):
     assert follow(path) == []
 
 
+def test_a_stream_without_limits_reads_all_new_files(tmp_path):
+    from fastmosaic.spark.source.stream import StreamReader
+
+    fm.write_table(pa.table({"id": [1]}), tmp_path / "a.mosaic")
+    schema = FileSet(str(tmp_path)).columns.to_arrow()
+    reader = StreamReader(str(tmp_path), schema, load_options({"path": ""}))
+    first = reader.latestOffset()
+    fm.write_table(pa.table({"id": [2]}), tmp_path / "b.mosaic")
+    (one,) = reader.partitions(first, reader.latestOffset())
+    assert [row for batch in reader.read(one) for row in batch.to_pylist()] == [{"id": 2}]
+
+
 @pytest.mark.exhaustive
 def test_a_stream_waits_for_its_directory(follow, tmp_path):
     path = tmp_path / "t"
@@ -257,15 +271,16 @@ def test_a_stream_waits_for_its_directory(follow, tmp_path):
     assert follow(path, schema="id long") == [[1]]
 
 
+@pytest.mark.since("4.2")
 def test_offsets_are_of_files_that_are_there(tmp_path):
     from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxFiles
 
-    from fastmosaic.spark.source.stream import StreamReader
+    from fastmosaic.spark.source.limited_stream import LimitedStreamReader
 
     fm.write_table(pa.table({"id": [1]}), tmp_path / "a.mosaic")
     fm.write_table(pa.table({"id": [2]}), tmp_path / "b.mosaic")
     schema = FileSet(str(tmp_path)).columns.to_arrow()
-    reader = StreamReader(str(tmp_path), schema, load_options({"path": ""}))
+    reader = LimitedStreamReader(str(tmp_path), schema, load_options({"path": ""}))
     start = reader.initialOffset()
     first = reader.latestOffset(start, ReadMaxFiles(1))
     last = reader.latestOffset(first, ReadAllAvailable())

@@ -95,6 +95,7 @@ def nested(table: pa.Table) -> pa.Table:
     return pa.table({"struct": struct, "list": lists, "map": maps, "deep": deep})
 
 
+@pytest.mark.since("4.1")
 @pytest.mark.usefixtures("times")
 @pytest.mark.parametrize("make", [scalars, lambda: nested(scalars().drop(["view"]))])
 def test_types_are_those_of_parquet(spark: SparkSession, tmp_path: Path, make: Any) -> None:
@@ -111,6 +112,7 @@ def test_types_are_those_of_parquet(spark: SparkSession, tmp_path: Path, make: A
         assert texts(ours) == expected
 
 
+@pytest.mark.since("4.1")
 @pytest.mark.usefixtures("times")
 def test_types_that_spark_cannot_read_from_parquet(spark: SparkSession, tmp_path: Path) -> None:
     table = pa.table(
@@ -133,6 +135,7 @@ def test_types_that_spark_cannot_read_from_parquet(spark: SparkSession, tmp_path
             spark.read.parquet(str(tmp_path / "a.parquet"))
 
 
+@pytest.mark.since("4.1")
 @pytest.mark.parametrize(
     ("type", "message"),
     [
@@ -154,6 +157,7 @@ def test_types_that_spark_cannot_read(
     assert fs.read(spark, tmp_path, columns=["s.ok"]).collect()[0].s.ok == 1
 
 
+@pytest.mark.since("4.1")
 def test_schemas_there_and_back() -> None:
     schema = T.StructType(
         [
@@ -528,6 +532,7 @@ def test_what_is_written_is_read(spark: SparkSession, tmp_path: Path) -> None:
         fs.write(spark.sql("select 1 as s"), path, mode="append")
 
 
+@pytest.mark.since("4.1")
 @pytest.mark.usefixtures("times")
 def test_times_and_intervals_by_a_schema(spark: SparkSession, tmp_path: Path) -> None:
     df = spark.sql(

@@ -172,8 +172,9 @@ class _TaskReader(DataSourceReader):
     def __init__(self, splits: SplitReader) -> None:
         self._splits = splits
 
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        return self._splits.read(partition.value)
+    def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
+        # Without splits, Spark runs one task: 4.0 passes nothing to it, later versions a partition.
+        return self._splits.read(None if partition is None else partition.value)
 
 
 def _is_pushing() -> bool:
