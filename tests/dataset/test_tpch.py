@@ -9,8 +9,8 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from bench.results import OURS
-from bench.tpch_data import comparable, write_tables
-from bench.tpch_local import PARQUET, on_duckdb, on_polars
+from bench.tpch_data import PARQUET, comparable, write_tables
+from bench.tpch_local import on_duckdb, on_polars
 from bench.tpch_queries import queries
 
 SCALE = 0.01
