@@ -59,7 +59,7 @@ class Plan:
     selected: tuple[int, ...] = (1, 10, 100)
     written: int = 1_000  # columns
     turns: int = 5
-    long_turns: int = 1
+    long_turns: int = 3
 
 
 FULL: Final = Plan()
@@ -221,7 +221,7 @@ def _writing(spark: SparkSession, plan: Plan, whole: Path, out: Path) -> Contest
         return out / suffix
 
     works = {f"df.write, {suffix}": _call(write, suffix) for suffix in _WRITERS}
-    return Contest(f"write {plan.written:,} columns of a cached DataFrame", works, plan.long_turns)
+    return Contest(f"write {plan.written:,} columns of a cached DataFrame", works, plan.turns)
 
 
 def _converting(spark: SparkSession, parquet: Path, out: Path) -> Contest:

@@ -64,6 +64,41 @@ def test_tasks_of_a_planned_scan(path):
     assert modules == ["schemas", "task"]
 
 
+def test_batches_have_few_rows(tmp_path):
+    table = pa.table({"id": range(150_000)})
+    fm.write_table(table, tmp_path / "a.mosaic")
+    planner = ScanPlanner(FileSet(tmp_path / "a.mosaic"), table.schema, "t", lambda: (1 << 20, 1))
+    planned = planner.plan(None, [], None)
+    splits = pa.RecordBatch.from_pydict({"split": [pickle.dumps(one) for one in planned.splits]})
+    batches = list(planned.reader()([splits]))
+    assert [batch.num_rows for batch in batches] == [50_000] * 3
+    assert pa.Table.from_batches(batches).equals(table)
+
+
+@pytest.mark.parametrize("imported", ["pyspark.worker", "pyspark"])
+def test_modules_are_exempt_from_garbage_collection_in_workers(path, imported):
+    """Spark's workers collect garbage after each task: that is to be fast, and only there."""
+    planner = ScanPlanner(FileSet(path), TABLE.schema, "t", lambda: (1 << 20, 1))
+    planned = planner.plan(None, [], None)
+    splits = pa.RecordBatch.from_pydict({"split": [pickle.dumps(one) for one in planned.splits]})
+    code = f"""
+import gc, importlib, pickle, sys
+
+reader, splits = pickle.load(sys.stdin.buffer)
+importlib.import_module({imported!r})
+rows = [sum(batch.num_rows for batch in reader([splits])) for _ in range(2)]
+print(rows, gc.get_freeze_count() > 1000)
+"""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code],
+        input=pickle.dumps((planned.reader(), splits)),
+        env={"PYTHONPATH": str(SOURCE)},
+        capture_output=True,
+        check=True,
+    )
+    assert done.stdout.decode() == f"[3, 3] {imported == 'pyspark.worker'}\n"
+
+
 def test_tasks_of_the_data_source(path):
     source = MosaicDataSource({"path": path, "columns": "id", "filters": '[["id", ">", 1]]'})
     reader = source.reader(source.schema())
