@@ -12,12 +12,15 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession, datasource
 
 import fastmosaic as fm
+from fastmosaic.dataset.fileset import FileSet
 from fastmosaic.spark.planner.plan import PlannedScan, ScanPlanner
 from fastmosaic.spark.planner.pushdown import Leaf, Neither, Pair, to_expression, to_row_filter
 from fastmosaic.spark.planner.read import read
+from fastmosaic.spark.source.load import plan_load
+from fastmosaic.spark.source.options import LoadOptions
 
 pytest_plugins = ["spark_session"]
 pytestmark = [
@@ -237,6 +240,24 @@ def test_scans_with_different_filters_are_not_reused(ours: DataFrame) -> None:
         (str(flag), count) for one in counted for flag, count in one.items()
     )
     assert counted[0] != counted[1]
+
+
+def test_filters_of_the_data_source_drop_rows_too(tmp_path: Path) -> None:
+    table = pa.table(
+        {"x": range(100), "y": [1.0, NAN] * 50, "h": pa.array([0.1] * 100, pa.float16())}
+    )
+    fm.write_table(table, tmp_path / "a.mosaic", write_statistics=False)
+    files = FileSet(tmp_path / "a.mosaic")
+    options = LoadOptions(columns=["x"])
+    for pushed, expected in (
+        ([datasource.LessThan(("x",), 7)], range(7)),
+        ([datasource.GreaterThan(("y",), 2.0)], range(1, 100, 2)),  # NaN is greater
+        ([datasource.LessThan(("h",), 0.1)], range(100)),  # 0.1 is less if it has fewer digits
+        ([datasource.StringContains(("x",), "7")], range(100)),
+    ):
+        reader, splits = plan_load(files, options, pushed)
+        batches = [batch for split in splits for batch in reader.read(split)]
+        assert [n for batch in batches for n in batch["x"].to_pylist()] == [*expected]
 
 
 def test_the_text_of_predicates() -> None:

@@ -337,6 +337,9 @@ def literal(value: Any, type: pa.DataType) -> pa.Scalar | None:
             return pa.scalar(value, pa.int64()).cast(pa.time64("ns")).cast(type)
         if types.is_duration(type):
             return pa.scalar(value, pa.int64()).cast(type)
+        if types.is_float16(type):  # floats in Spark, with more digits
+            half = pa.scalar(value, type)
+            return half if float(half.as_py()) == value else None
         if types.is_uint64(type):  # decimals in Spark
             return pa.scalar(int(value), type) if value == int(value) else None
         if (

@@ -49,18 +49,23 @@ def plan_load(
 ) -> tuple[SplitReader, list[Split]]:
     """Return the splits that tasks read, and the reader that reads them."""
     # Not at the top: tasks import this module, and have no use for the planner.
-    from ..planner.pushdown import from_datasource, to_expression
+    from ..planner.pushdown import from_datasource, to_expression, to_row_filter
 
     filters = None if options.filters is None else _typed(options.filters, files)
     query = Query.of(files.columns, options.columns, filters)
-    # The user's filters drop rows. Filters that Spark pushed only skip row groups: Spark applies
-    # them to the rows itself.
+    # The user's filters drop rows. Filters that Spark pushed skip row groups, and rows as far as that
+    # saves work: Spark applies them to the rows itself.
     pruning = query
-    expression, needed = to_expression(map(from_datasource, pushed), files.columns.field)
+    kept = None
+    predicates = [from_datasource(one) for one in pushed]
+    matching, compared = to_row_filter(predicates, files.columns.field)
+    if matching is not None:
+        kept = Query.filtered(query.schema, matching, compared)
+    expression, needed = to_expression(predicates, files.columns.field)
     if expression is not None:
         both = expression if query.expression is None else expression & query.expression
         pruning = Query(query.schema, query.narrow, both, _joined(query.needed, needed))
-    scan, splits = share_out(files, pruning, max_bytes=options.max_split_bytes)
+    scan, splits = share_out(files, pruning, max_bytes=options.max_split_bytes, kept=kept)
     return SplitReader(scan, query, arrow_for_spark(selected_schema(files, options))), splits
 
 
