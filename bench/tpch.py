@@ -21,7 +21,7 @@ from . import machine, render, report
 from .results import OURS, TIME, Results
 from .spark import start
 from .targets import Target
-from .tpch_data import PARQUET, Ask, comparable, write_tables
+from .tpch_data import PARQUET, Ask, difference, write_tables
 from .tpch_local import on_duckdb, on_polars
 from .tpch_queries import TABLES, queries
 from .worker import timed
@@ -105,10 +105,10 @@ def measure(
 
 def compare(case: str, answers: dict[str, Sequence[Sequence[Any]]]) -> None:
     """Raise SystemExit if an answer differs from that over Parquet."""
-    expected = comparable(answers[PARQUET])
     for name, answer in answers.items():
-        if comparable(answer) != expected:
-            raise SystemExit(f"{case}: {name} returns a different answer")
+        found = difference(answer, answers[PARQUET])
+        if found:
+            raise SystemExit(f"{case}: {name} returns a different answer: {found}")
 
 
 def geometric_mean(results: Results, engine: str) -> float | None:

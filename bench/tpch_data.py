@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 import subprocess
@@ -69,14 +70,28 @@ def plain(table: pa.Table) -> pa.Table:
     return table.cast(pa.schema(fields))
 
 
-def comparable(rows: Iterable[Sequence[Any]]) -> list[tuple[Any, ...]]:
-    """Return the rows of an answer as another engine would have them.
+def difference(answer: Iterable[Sequence[Any]], expected: Iterable[Sequence[Any]]) -> str:
+    """Return where two answers to a query differ, or "" if they are the same.
 
-    Engines choose different types for sums and averages, and order rows with equal keys as they like.
+    Engines choose different types for sums and averages, round averages of decimals to six digits or more,
+    and order rows with equal keys as they like.
     """
-    return sorted(tuple(map(_comparable, row)) for row in rows)
+    one, other = (sorted(rows, key=_order) for rows in (answer, expected))
+    if len(one) != len(other):
+        return f"{len(one)} rows instead of {len(other)}"
+    for have, want in zip(one, other, strict=True):
+        if len(have) != len(want) or not all(map(_is_same, have, want)):
+            return f"{tuple(have)} instead of {tuple(want)}"
+    return ""
 
 
-def _comparable(value: Any) -> Any:
-    # Spark rounds averages of decimals to a few digits; six significant ones are enough for TPC-H.
-    return float(f"{round(value, 5):.6g}") if isinstance(value, float | Decimal) else value
+def _order(row: Sequence[Any]) -> list[str]:
+    """Return a key by which to sort rows: values that are the same in all engines, then the others."""
+    exact = [str(value) for value in row if not isinstance(value, float | Decimal)]
+    return exact + [f"{value:.3g}" for value in row if isinstance(value, float | Decimal)]
+
+
+def _is_same(have: Any, want: Any) -> bool:
+    if isinstance(have, float | Decimal) and isinstance(want, float | Decimal):
+        return math.isclose(have, want, rel_tol=1e-6, abs_tol=1e-6)
+    return bool(have == want)
