@@ -30,6 +30,18 @@ EXPRESSIONS: Final = f"{SQL}.connector.expressions"
 PYTHON: Final = f"{SQL}.execution.datasources.v2.python"
 
 
+def _once(method: Callable[[Jvm], Any]) -> Callable[[Jvm], Any]:
+    """Keep the constant that a method returns: Spark asks for it many times in each query."""
+
+    @wraps(method)
+    def constant(self: Jvm) -> Any:
+        if method.__name__ not in self._constants:
+            self._constants[method.__name__] = method(self)
+        return self._constants[method.__name__]
+
+    return constant
+
+
 class Jvm:
     """The JVM of a Spark session, reached through a gateway for callbacks."""
 
@@ -41,6 +53,7 @@ class Jvm:
         self.version = SparkVersion.of(spark.version)
         self.gateway = CallbackGateway.of(spark)
         self.session = self.gateway.adopt(spark._jsparkSession)
+        self._constants: dict[str, Any] = {}
         self.none = self._class("scala.Option").empty()
         # It only carries the environment of the workers: their Python and its packages.
         self._source = self._class(f"{PYTHON}.UserDefinedPythonDataSource")(
@@ -123,26 +136,32 @@ class Jvm:
         provider = self._class(f"{PYTHON}.PythonDataSourceV2")()
         return self._class(f"{PYTHON}.PythonTable")(provider, "mosaic", struct)
 
+    @_once
     def batch_read(self) -> Any:
         capability = self._class(f"{SQL}.connector.catalog.TableCapability").BATCH_READ
         return self._class("java.util.Collections").singleton(capability)
 
+    @_once
     def by_rows(self) -> Any:
         return self._class(f"{READ}.Scan$ColumnarSupportMode").valueOf("UNSUPPORTED")
 
+    @_once
     def metrics(self) -> Any:
         """Return Spark's own metrics of Python workers: data sent and received."""
         return self._source.createPythonMetrics()
 
+    @_once
     def no_driver_metrics(self) -> Any:
         return self.array(f"{SQL}.connector.metric.CustomTaskMetric", [])
 
+    @_once
     def no_custom_metrics(self) -> Any:
         return self.array(f"{SQL}.connector.metric.CustomMetric", [])
 
     def optional_long(self, value: int) -> Any:
         return self._class("java.util.OptionalLong").of(value)
 
+    @_once
     def empty_map(self) -> Any:
         return self._class("java.util.Collections").emptyMap()
 
@@ -152,6 +171,7 @@ class Jvm:
         quoted = (name.replace("`", "``") for name in names)
         return self.array(f"{EXPRESSIONS}.NamedReference", [column(f"`{name}`") for name in quoted])
 
+    @_once
     def no_predicates(self) -> Any:
         return self.array(f"{EXPRESSIONS}.filter.Predicate", [])
 
