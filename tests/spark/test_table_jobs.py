@@ -514,7 +514,7 @@ def age_all(path):
             os.utime(os.path.join(folder, one), (OLD, OLD))
 
 
-@pytest.mark.parametrize("what", ["sql", "fold"])
+@pytest.mark.parametrize("what", ["sql", pytest.param("fold", marks=pytest.mark.exhaustive)])
 def test_a_killed_driver_is_gone_on_with(spark, path, tmp_path, what):
     """Finished files are not computed again, vacuum leaves them, and the result is exact."""
     if what == "fold":
@@ -556,7 +556,7 @@ def test_a_killed_driver_is_gone_on_with(spark, path, tmp_path, what):
     check_exact(path)
 
 
-@pytest.mark.parametrize("hook", ["before", "after"])
+@pytest.mark.parametrize("hook", [pytest.param("before", marks=pytest.mark.exhaustive), "after"])
 def test_a_driver_that_is_killed_at_its_commit(spark, path, hook):
     """The call is repeated, but its effect is not."""
     killed(start("sql", path, "-", hook=hook))
@@ -572,6 +572,7 @@ def test_a_driver_that_is_killed_at_its_commit(spark, path, hook):
     assert fm.read_table(path)["id"].to_pylist() == [i + 2 for i in range(FILES * ROWS)]
 
 
+@pytest.mark.exhaustive
 def test_a_lambda_is_known_again_in_another_process(path):
     killed(start("lambda", path, "-", hook="before"))
     first = [record.name for record in records_in(path)]
@@ -582,6 +583,7 @@ def test_a_lambda_is_known_again_in_another_process(path):
     assert [record.stat().st_mtime_ns for record in records_in(path)] == stamps
 
 
+@pytest.mark.exhaustive
 def test_what_a_killed_driver_leaves_is_removed_when_it_is_old(spark, path):
     killed(start("lambda", path, "-", hook="before"))
     left = everything(path) - named(path)
@@ -606,6 +608,7 @@ def test_clean_removes_the_records_of_a_killed_driver(path, capsys):
     check_exact(path)
 
 
+@pytest.mark.exhaustive
 def test_resume_can_be_turned_off(spark, path):
     killed(start("sql", path, "-", hook="before"))
     report = fs.add_columns(spark, path, {"id": "id + 1"}, replace=True, resume=False)
