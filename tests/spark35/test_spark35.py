@@ -101,7 +101,7 @@ def test_a_write_that_fails_leaves_nothing(spark, directory, tmp_path):
 
 def test_writing_into_a_table_is_refused(spark, directory, tmp_path):
     fm.MosaicTable.create(tmp_path / "table", pa.table({"id": [1]}))
-    with pytest.raises(fm.UnsupportedError):
+    with pytest.raises(ValueError, match="is a table"):
         fs.write(fs.read(spark, directory, columns=["id"]), tmp_path / "table", mode="append")
 
 
