@@ -304,7 +304,7 @@ class Proxy:
 
 
 class FaultyStore:
-    """moto, one request at a time, with a fault at a request and those after it.
+    """moto, one request at a time, with a fault at a request and those after it. The bucket is empty.
 
     fault   "500", "503": an answer without an effect; "reset": neither; "lost": the effect, without
             an answer; "late": the effect, and an answer when the client has given up; "slow": both,
@@ -321,6 +321,7 @@ class FaultyStore:
         self.without_condition = False
         self.heal()
         self.moto("PUT", f"/{bucket}", SIGNED, b"")
+        self.put_all({})  # moto still has the objects of earlier tests in this process
 
     def names(self) -> list[str]:
         """The names of the objects in the bucket; not those that stand for directories."""
@@ -375,7 +376,7 @@ class FaultyStore:
 
 @contextmanager
 def s3_api() -> Iterator[int]:
-    """The port of an S3 API that keeps its objects in memory."""
+    """The port of an S3 API. It keeps its objects in memory, as long as the process lives."""
     from moto.moto_server.werkzeug_app import (
         DomainDispatcherApplication,
         MotoRequestHandler,

@@ -154,6 +154,14 @@ def s3(tmp_path: Path) -> Iterator[tuple[Query, Files, KillingStore, str]]:
             yield Query(tmp_path, uri), files, store, f"http://{server.address}"
 
 
+def test_a_store_is_empty() -> None:
+    """Otherwise rows of another test in this process would be there once more."""
+    with s3_api() as port:
+        FaultyStore(port, BUCKET).put_all({"t/p=0/part-1.mosaic": b"of another test"})
+    with s3_api() as port:
+        assert KillingStore(port, BUCKET).names() == []
+
+
 @pytest.mark.parametrize(
     "points",
     [
