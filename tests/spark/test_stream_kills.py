@@ -165,7 +165,7 @@ def test_a_store_is_empty() -> None:
 @pytest.mark.parametrize(
     "points",
     [
-        [(4, True)],
+        pytest.param([(4, True)], marks=pytest.mark.exhaustive),
         pytest.param(
             [(number, after) for number in range(1, 60) for after in (False, True)],
             marks=pytest.mark.exhaustive,

@@ -599,6 +599,7 @@ def test_what_a_killed_driver_leaves_is_removed_when_it_is_old(spark, path):
     check_exact(path)
 
 
+@pytest.mark.exhaustive
 def test_clean_removes_the_records_of_a_killed_driver(path, capsys):
     killed(start("lambda", path, "-", hook="before"))
     assert main(["clean", "--older-than", "0", path]) == 0
