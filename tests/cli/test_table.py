@@ -20,7 +20,7 @@ from fastmosaic.cli import main
 from fastmosaic.cli.output.aligned import width
 from fastmosaic.cli.output.changes import described
 from fastmosaic.cli.output.console import Console
-from fastmosaic.table import columns
+from fastmosaic.table.column_files import ColumnWriter
 
 ROWS = pa.table(
     {"day": ["mo", "mo", "tu"], "id": [1, 2, 3], "a": [1.0, 2.0, None], "zip": ["01", "2", "3"]}
@@ -410,15 +410,15 @@ def test_a_column_that_the_table_lacks(capsys, table):
 
 
 def test_a_conflict_is_one_line(capsys, table, monkeypatch):
-    write = columns._ColumnWriter.write
+    write = ColumnWriter.write
     others = iter([{"x": 2}])
 
-    def late(self, file):
+    def late(self, *given):
         for values in others:
             fm.MosaicTable("t").add_columns(values)
-        return write(self, file)
+        return write(self, *given)
 
-    monkeypatch.setattr(columns._ColumnWriter, "write", late)
+    monkeypatch.setattr(ColumnWriter, "write", late)
     message = failed(capsys, "table", "add", "t", "x = 1")
     assert "column 'x'" in message
     assert "another writer" in message
