@@ -12,7 +12,7 @@ from terminal import command, environment, on_terminal, plain
 
 import fastmosaic as fm
 from fastmosaic.cli import main
-from fastmosaic.cli.prefixes import grouped, next_words
+from fastmosaic.schemas.prefixes import grouped, next_words
 
 SHARES = list(itertools.product("ABCDEFGH", repeat=3))
 ODD_NAME = "evil\x1b[31m\nname"

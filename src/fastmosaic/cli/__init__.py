@@ -2,12 +2,10 @@
 """The command `fastmosaic`.
 
 arguments   The argument parser, and options and argument types that commands share
-columns     The columns of files as `schema` lists them
 commands    One module per command or family of commands
 exit        Exit statuses, and errors in one line
 files       Mosaic files that a command inspects one by one
 output      How results are printed
-prefixes    Grouping thousands of names by common prefixes or suffixes
 source      The source of `convert`, `table create` and `table append`
 target      The target of `convert` and `concat`: its format, its writer's options
 """

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from ...convert.compare import RowDifference, SchemaDifference, is_same_type
 from ...convert.inputs import matching, open_input
+from ...convert.listed import short_type
 from ...convert.values import compact
 from ...dataset.leaves import fields_of
 from ...errors import printable
@@ -27,7 +28,6 @@ from ..arguments import (
     add_types,
     dialect,
 )
-from ..columns import short_type
 from ..exit import NO, OK
 from ..output.aligned import Column
 from ..output.console import Console

@@ -16,6 +16,7 @@ from ...file.stored import Encoding, Page, StoredColumn, stored_bytes, stored_co
 from ...format.bucket import Layout
 from ...format.column_set import ColumnSet
 from ...query.selection import GLOB, selected, split_names
+from ...schemas.prefixes import grouped
 from ...schemas.union import Union
 from ..arguments import Commands, add_columns, positive
 from ..exit import NO, OK, complain
@@ -31,7 +32,6 @@ from ..files import (
 )
 from ..output.aligned import Column
 from ..output.console import Console
-from ..prefixes import grouped
 
 _STORED: Final = (
     "Columns are those that a file stores: a struct is one column for each of its fields, and one "

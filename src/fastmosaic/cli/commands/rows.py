@@ -12,6 +12,7 @@ import pyarrow as pa
 from pyarrow import types
 
 from ...convert.inputs import Input, open_input
+from ...convert.listed import num_leaves, short_type
 from ...convert.values import json_values, readable_texts, texts
 from ...errors import printable
 from ...query.where import parse
@@ -29,7 +30,6 @@ from ..arguments import (
     add_where,
     whole,
 )
-from ..columns import num_leaves, short_type
 from ..exit import OK
 from ..output.aligned import Column
 from ..output.console import Console

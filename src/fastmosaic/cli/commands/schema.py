@@ -10,6 +10,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
 
 from ...convert.inputs import Input, open_input
+from ...convert.listed import ListedColumn, entries_of, measure
+from ...schemas.prefixes import Group, grouped
 from ..arguments import (
     Commands,
     add_at,
@@ -21,11 +23,9 @@ from ..arguments import (
     add_stored,
     whole,
 )
-from ..columns import ListedColumn, entries_of, measure
 from ..exit import NO, OK
 from ..output.aligned import Column
 from ..output.console import Console
-from ..prefixes import Group, grouped
 
 _MAX_LISTED: Final = 200  # more columns are summarized on a terminal
 _MAX_EXAMPLES: Final = 3

@@ -1,4 +1,4 @@
-"""The columns of files as `schema` lists them, including columns on which files disagree.
+"""The columns of files one by one, including columns on which files disagree.
 
 A struct, and a list or map that contains structs, is a tree of fields.
 """
@@ -14,7 +14,6 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import types
 
-from ..convert.inputs import Input
 from ..dataset.files import File
 from ..dataset.fileset import FileSet
 from ..dataset.leaves import fields_of
@@ -24,6 +23,7 @@ from ..format.column_set import ColumnSet
 from ..format.shred import ELEMENT_NULL, NULL
 from ..schemas.widen import widened
 from ..storage.source import open_source
+from .inputs import Input
 
 
 @dataclass(slots=True)
