@@ -27,6 +27,7 @@ if typing.TYPE_CHECKING:
     from .file.verify import VerifyReport, verify
     from .file.verify_bucket import Problem
     from .file.writer import MosaicWriter
+    from .interop.matrix import read_matrix
     from .interop.pandas import read_pandas, write_pandas
     from .interop.polars import scan_polars
     from .table.commit import TableChange
@@ -65,6 +66,7 @@ __all__ = [
     "WrittenFile",
     "compact",
     "concat",
+    "read_matrix",
     "read_metadata",
     "read_pandas",
     "read_schema",
@@ -97,6 +99,7 @@ _ON_USE = {
     "WrittenFile": "dataset.open_files",
     "compact": "dataset.compact",
     "concat": "dataset.concat",
+    "read_matrix": "interop.matrix",
     "read_pandas": "interop.pandas",
     "scan_polars": "interop.polars",
     "verify": "file.verify",
