@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := pyproject.toml $(wildcard src/fastmosaic/format/*.pyx src/fastmosaic/format/*.pxd vendor/zstd/*.c)
 
-.PHONY: demo test test-all test-lowest test-pythons test-spark-versions wheel docs lint format bench bench-files bench-kinds bench-datasets bench-threads bench-tables bench-spark bench-tpch bench-size bench-render fuzz clean
+.PHONY: chromium demo test test-all test-lowest test-pythons test-spark-versions wheel docs lint format bench bench-files bench-kinds bench-datasets bench-threads bench-tables bench-spark bench-tpch bench-size bench-render fuzz clean
 
 # Made anew whenever a kernel or a dependency changes.
 $(VENV)/ready: $(SOURCES)
@@ -14,12 +14,16 @@ $(VENV)/ready: $(SOURCES)
 demo: $(VENV)/ready
 	$(BIN)/python -m demo
 
-test: lint
+test: lint chromium
 	$(BIN)/pytest -n 2 --dist loadgroup
 
 # Also the tests marked `exhaustive`, with many more examples for each property.
-test-all: lint
+test-all: lint chromium
 	HYPOTHESIS_PROFILE=nightly $(BIN)/pytest -n 2 --dist loadgroup -m ""
+
+# The browser of the tests: installed where that is permitted, else an error.
+chromium:
+	@scripts/chromium.sh
 
 lint: $(VENV)/ready
 	$(BIN)/ruff format --check

@@ -1,4 +1,6 @@
-"""Check what is in a wheel: stripped kernels for abi3 and the types, but no sources of kernels."""
+"""Check what is in a wheel: stripped kernels for abi3, the types and the viewer's page, but no
+sources of kernels.
+"""
 
 import re
 import sys
@@ -6,7 +8,17 @@ import zipfile
 from pathlib import PurePath
 
 ALLOWED = {".py", ".pyi", ".so", ""}
-REQUIRED = ["fastmosaic/py.typed", "fastmosaic/format/_decode.pyi", "pyspark_mosaic/__init__.py"]
+STATIC = "fastmosaic/viewer/static/"  # any kind of file
+REQUIRED = [
+    "fastmosaic/py.typed",
+    "fastmosaic/format/_decode.pyi",
+    "pyspark_mosaic/__init__.py",
+    f"{STATIC}vendor/vendored.json",
+    f"{STATIC}vendor/regular-table/LICENSE",
+    f"{STATIC}vendor/regular-table/regular-table.js",
+    f"{STATIC}vendor/uplot/LICENSE",
+    f"{STATIC}vendor/uplot/uPlot.esm.js",
+]
 
 
 def problems(path: str) -> list[str]:
@@ -26,7 +38,9 @@ def problems(path: str) -> list[str]:
         found += [
             f"{name} does not belong in a wheel"
             for name in members
-            if PurePath(name).suffix not in ALLOWED and not name.endswith("py.typed")
+            if PurePath(name).suffix not in ALLOWED
+            and not name.endswith("py.typed")
+            and not name.startswith(STATIC)
         ]
         for name in kernels:
             if not name.endswith(".abi3.so"):

@@ -116,6 +116,6 @@ fi
 say "update pip"
 pip_install --upgrade pip
 say "install the Python packages and compile the kernels (3 to 6 minutes the first time, 900 MB)"
-pip_install --group dev --editable ".[duckdb,pandas,polars,s3]"
+pip_install --group dev --editable ".[duckdb,pandas,polars,s3,view]"
 touch "$venv/ready"
 say "ready: $venv"

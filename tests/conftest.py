@@ -10,7 +10,9 @@ import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 from hypothesis import HealthCheck, settings
 
-# `reference` and `strategies` are imported by name, whatever the import mode of pytest.
+pytest_plugins = ["browser"]
+
+# `browser`, `reference` and `strategies` are imported by name, whatever the import mode of pytest.
 sys.path.insert(0, str(Path(__file__).parent))
 
 # Tables are drawn from scratch for each example: slow on a busy machine, but not a mistake.
