@@ -1,6 +1,8 @@
 """Columns of a bucket in portions: decoded, skipped, checked and measured, against the oracle."""
 
 import random
+from array import array as int_array
+from itertools import pairwise
 
 import pyarrow as pa
 import pytest
@@ -167,6 +169,98 @@ def test_portions_of_array_data_blocks(table, rng, paged, steps):
 def test_portions_of_every_type(arrow, data, rng, steps):
     table = data.draw(tables(min_columns=1, max_columns=1, column_types=st.just(arrow)))
     check_portions(Stored(table, rng), rng.random() < 0.5, steps)
+
+
+# Some rows
+
+
+def some_ranges(num_rows, rng):
+    """Ascending ranges of rows, as the kernels get them, and the numbers of the rows."""
+    numbers = sorted(rng.sample(range(num_rows), rng.randint(0, num_rows)))
+    if rng.random() < 0.5:
+        numbers = numbers[: rng.randint(0, 3)]
+    ranges = int_array("q")
+    for number in numbers:
+        if ranges and ranges[-1] == number and rng.random() < 0.7:
+            ranges[-1] += 1
+        else:
+            ranges.extend((number, number + 1))
+    return memoryview(ranges), numbers
+
+
+def check_gathered(stored, paged, rng):
+    """Decode some rows in one or more portions; they are those that Arrow takes."""
+    decoder = stored.opened(paged)
+    ranges, numbers = some_ranges(stored.table.num_rows, rng)
+    decoder.gather(ranges)
+    cuts = sorted(rng.randint(0, len(numbers)) for _ in range(rng.randint(0, 2)))
+    for start, end in pairwise([0, *cuts, len(numbers)]):
+        arrays = decoded(decoder, end - start, nullable(stored.table.schema))
+        for found, whole in zip(arrays, stored.arrays, strict=True):
+            found.validate(full=True)
+            expected = whole.take(pa.array(numbers[start:end], pa.int64()))
+            assert reference.same_array(found, expected)
+
+
+@given(table=SOME_TABLES, rng=SEEDS, paged=st.booleans())
+def test_gathered_rows_are_those_that_arrow_takes(table, rng, paged):
+    check_gathered(Stored(table, rng), paged, rng)
+
+
+@given(table=BLOCK_TABLES, rng=SEEDS, paged=st.booleans())
+def test_gathered_rows_of_array_data_blocks(table, rng, paged):
+    check_gathered(Stored(table, rng, blocks=True), paged, rng)
+
+
+@every_type
+@given(data=st.data(), rng=SEEDS)
+def test_gathered_rows_of_every_type(arrow, data, rng):
+    table = data.draw(tables(min_columns=1, max_columns=1, column_types=st.just(arrow)))
+    check_gathered(Stored(table, rng), rng.random() < 0.5, rng)
+
+
+@given(table=SOME_TABLES, rng=SEEDS)
+def test_rows_gathered_from_damaged_pages_are_right_or_refused(table, rng):
+    """Any byte may be wrong: no read leaves the page, and what is returned is a valid array."""
+    stored = Stored(table, rng)
+    slots = [None if slot is None else bytearray(slot) for slot in stored.slots()]
+    for slot in filter(None, slots):
+        slot[rng.randrange(len(slot))] = rng.choice([0, 1, 0x7F, 0x80, 0xFF, rng.randrange(256)])
+    columns = stored.columns
+    flats = bucket.flat_of(columns, range(columns.num_columns))
+    ranges, numbers = some_ranges(table.num_rows, rng)
+    try:
+        pages = bucket.open_slots([slots[i] for i in flats], columns, flats, stored.rows)
+        decoder = ColumnDecoder(pages, range(len(flats)), columns, range(columns.num_columns))
+        decoder.gather(ranges)
+        arrays = decoded(decoder, len(numbers), nullable(stored.table.schema))
+    except (CorruptFileError, OverflowError):
+        return
+    for found in arrays:
+        found.validate(full=True)
+
+
+@pytest.mark.parametrize("ranges", [[-1, 2], [0, 6], [2, 2], [3, 1], [0, 3, 2, 4], [5, 6]])
+def test_ranges_that_do_not_exist(ranges):
+    stored = Stored(pa.table({"a": range(5), "b": [[1]] * 5}), random.Random(0))
+    for column in (0, 1):
+        decoder = stored.opened(True, [column])
+        with pytest.raises(CorruptFileError, match="more elements than are stored"):
+            decoder.gather(memoryview(int_array("q", ranges)))
+
+
+def test_a_gathered_dictionary_has_only_the_entries_that_are_used():
+    texts = [reference.sized(f"text {i % 50}".encode()) for i in range(1000)]
+    page = reference.encode_page(texts, DICT)
+    columns = columns_of(pa.schema({"a": pa.string()}))
+    pages = bucket.open_slots([content(page)], columns, [0], [1000])
+    assert pages.num_entries(0) == 50
+    pages.gather(0, memoryview(int_array("q", [3, 5, 103, 104, 900, 901])))
+    assert (pages.num_rows(0), pages.num_entries(0)) == (4, 3)
+    (found,) = pages.decode([0], [pa.string()], [4], Memory())
+    assert found.to_pylist() == ["text 3", "text 4", "text 3", "text 0"]
+    with pytest.raises(ValueError, match="gathered before"):
+        pages.gather(0, memoryview(int_array("q", [0, 1])))
 
 
 @given(table=SOME_TABLES, rng=SEEDS, paged=st.booleans())

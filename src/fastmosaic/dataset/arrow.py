@@ -18,7 +18,7 @@ from ..format.paths import leaves
 from ..memory import MemoryLimit
 from ..query.filters import project
 from ..query.query import fields_of
-from ..query.rows import one_batch, take_rows
+from ..query.rows import one_batch, row_numbers, sampled, take_rows
 from .fileset import FileSet, Partitioning
 
 
@@ -220,12 +220,64 @@ class MosaicDataset(ds.Dataset):
         use_threads: bool = True,
         **options: Any,
     ) -> pa.Table:
-        """Read rows by number, counted among those that match `filter`, in the given order."""
+        """Read rows by number, counted among those that match `filter`, in the given order.
+
+        Without a filter, only these rows are decoded, and row groups without any are not read.
+
+        Parameters
+        ----------
+        indices : list of int, numpy array or pyarrow.Array
+            Row numbers, counted over all files from 0, in any order; duplicates are allowed. A
+            number that is negative or not less than the number of rows raises IndexError.
+        columns : list of str, or dict of str to pyarrow.compute.Expression, optional
+            As in `scanner`; by default all columns.
+        filter : pyarrow.compute.Expression or list of tuples, optional
+            Count only the rows that match; they are all read.
+        use_threads : bool, default True
+            Read and decode in several threads.
+
+        Examples
+        --------
+        >>> import tempfile, pyarrow as pa, fastmosaic as fm
+        >>> with tempfile.TemporaryDirectory() as path:
+        ...     fm.write_table(pa.table({"id": [1, 2]}), f"{path}/a.mosaic")
+        ...     fm.write_table(pa.table({"id": [3, 4]}), f"{path}/b.mosaic")
+        ...     fm.MosaicDataset(path).take([3, 0, 3]).column("id").to_pylist()
+        [4, 1, 4]
+        """
         _check(options)
-        numbers = pa.array(indices, pa.int64()).to_pylist()
+        numbers = row_numbers(indices)
         if isinstance(columns, Mapping):
-            return take_rows(self.to_table(columns, filter, use_threads=use_threads), numbers)
+            if filter is not None:
+                return take_rows(self.to_table(columns, filter, use_threads=use_threads), numbers)
+            query = replace(self._files.query(self._names(columns)), attached=None)
+            found = one_batch(self._files.take(numbers, query, use_threads))
+            return pa.Table.from_batches([project(found, columns)])
         return self._files.take(numbers, self._files.query(columns, filter), use_threads)
+
+    def sample(
+        self,
+        n: int,
+        *,
+        seed: int | None = None,
+        columns: Sequence[str] | None = None,
+        use_threads: bool = True,
+    ) -> pa.Table:
+        """Read `n` different rows, chosen at random with equal chances, in the order of the dataset.
+
+        The same `seed` returns the same rows, in every process and for any number of threads.
+        Only these rows are decoded. More rows than exist raise ValueError.
+
+        Examples
+        --------
+        >>> import tempfile, pyarrow as pa, fastmosaic as fm
+        >>> with tempfile.TemporaryDirectory() as path:
+        ...     fm.write_table(pa.table({"id": range(100)}), f"{path}/a.mosaic")
+        ...     fm.MosaicDataset(path).sample(3, seed=0).column("id").to_pylist()
+        [49, 53, 97]
+        """
+        numbers = sampled(self._files.count_rows(), n, seed)
+        return self._files.take(numbers, self._files.query(columns), use_threads)
 
     # The inherited versions use a C++ dataset and would crash the interpreter.
 
@@ -277,7 +329,7 @@ class DatasetScanner:
         return pa.Table.from_batches(batches, schema=self._schema)
 
     def take(self, indices: Any) -> pa.Table:
-        return take_rows(self.to_table(), pa.array(indices, pa.int64()).to_pylist())
+        return take_rows(self.to_table(), row_numbers(indices))
 
 
 # Options of pyarrow's scanners that only affect how its own formats are read.

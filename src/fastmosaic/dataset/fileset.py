@@ -301,17 +301,15 @@ class FileSet:
         """Read the first rows of a query; row groups behind them are not read."""
         return self.read_query(replace(query, limit=max(0, num_rows)), use_threads)
 
-    def take(self, numbers: Sequence[int], query: Query, use_threads: bool = True) -> pa.Table:
+    def take(self, numbers: pa.Int64Array, query: Query, use_threads: bool = True) -> pa.Table:
         """Read rows by number, counted among those that match the filter, in the given order.
 
-        Without a filter, row groups without such a row are not read.
+        Without a filter, only these rows are decoded, and row groups without any are not read.
         """
+        if query.expression is None:
+            return query.take(numbers, lambda one: self.read_query(one, use_threads))
         # Arrow takes rows of all plain types, but not of all types that users have.
         plain = replace(query, attached=None)
-        if query.expression is None:
-            rows = Rows.numbered(numbers)
-            plain = replace(plain, rows=rows)
-            numbers = [rows.place(number) for number in numbers]
         table = take_rows(self.read_query(plain, use_threads), numbers)
         return table if query.attached is None else query.attached.put_on(table)
 

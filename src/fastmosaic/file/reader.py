@@ -18,6 +18,7 @@ from ..format.metadata import FileMetaData
 from ..format.user_schema import Attached
 from ..memory import Memory, MemoryLimit, checked_limit
 from ..query.query import Query
+from ..query.rows import row_numbers, sampled
 from ..storage.location import locate
 from ..storage.source import Source, open_source
 from .dictionaries import FileDictionaries
@@ -150,7 +151,12 @@ class MosaicFile:
         >>> file.read(columns=["id"], filters=[("price", ">", 9.5)]).column("id").to_pylist()
         [2, 3]
         """
-        query = self._query(columns, filters)
+        return self._read(self._query(columns, filters), row_groups, use_threads)
+
+    def _read(
+        self, query: Query, row_groups: Sequence[int] | None = None, use_threads: bool = True
+    ) -> pa.Table:
+        """Read the rows of a query into a table."""
         groups = self._groups(query, row_groups)
 
         def expected() -> int:
@@ -158,13 +164,64 @@ class MosaicFile:
             row_bytes = self._metadata.row_bytes(positions)
             return row_bytes * sum(map(self._metadata.rows_of, groups))
 
-        memory = Memory(self._memory_limit, expected=expected if filters is None else lambda: 0)
+        is_all = query.expression is None and query.rows is None
+        memory = Memory(self._memory_limit, expected=expected if is_all else lambda: 0)
         with located(file=self._source.name):
             if query.expression is None:
                 request = self._request(query, use_threads)
                 return query.finish(self._scanner.read(request, groups, memory), memory)
             request = self._request(query, use_threads, partial(query.accepts, memory=memory))
             return query.finish_each(self._scanner.batches(request, groups, 1), memory)
+
+    def take(
+        self, indices: Any, columns: Sequence[str] | None = None, *, use_threads: bool = True
+    ) -> pa.Table:
+        """Read rows by number, in the given order.
+
+        Only these rows are decoded, and row groups without any of them are not read.
+
+        Parameters
+        ----------
+        indices : list of int, numpy array or pyarrow.Array
+            Row numbers, counted from 0, in any order; duplicates are allowed. A number that is
+            negative or not less than the number of rows raises IndexError.
+        columns, use_threads
+            As in `read`.
+
+        Examples
+        --------
+        >>> import pyarrow as pa, fastmosaic as fm
+        >>> sink = pa.BufferOutputStream()
+        >>> fm.write_table(pa.table({"id": [1, 2, 3], "name": ["a", "b", "c"]}), sink)
+        >>> fm.MosaicFile(sink.getvalue()).take([2, 0, 2], ["name"]).column("name").to_pylist()
+        ['c', 'a', 'c']
+        """
+        query = self._query(columns, None)
+        return query.take(row_numbers(indices), lambda one: self._read(one, None, use_threads))
+
+    def sample(
+        self,
+        n: int,
+        *,
+        seed: int | None = None,
+        columns: Sequence[str] | None = None,
+        use_threads: bool = True,
+    ) -> pa.Table:
+        """Read `n` different rows, chosen at random with equal chances, in the order of the file.
+
+        The same `seed` returns the same rows, in every process and for any number of threads.
+        Only these rows are decoded. More rows than exist raise ValueError.
+
+        Examples
+        --------
+        >>> import pyarrow as pa, fastmosaic as fm
+        >>> sink = pa.BufferOutputStream()
+        >>> fm.write_table(pa.table({"id": range(100)}), sink)
+        >>> fm.MosaicFile(sink.getvalue()).sample(3, seed=0).column("id").to_pylist()
+        [49, 53, 97]
+        """
+        numbers = sampled(self._metadata.num_rows, n, seed)
+        return self.take(numbers, columns, use_threads=use_threads)
 
     def read_row_group(
         self, i: int, columns: Sequence[str] | None = None, *, use_threads: bool = True

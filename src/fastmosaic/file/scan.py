@@ -247,7 +247,7 @@ class Scanner:
             kept += stored
             one.keep(kept <= KEPT_BYTES or kept <= memory().limit // 2)
             bound += of_task
-        step = size * span.num_rows // max(1, bound)
+        step = size * span.num_opened // max(1, bound)
         step = max(1, step // batch_rows) * batch_rows
         required = self._required(projection)
         done = 0

@@ -402,6 +402,7 @@ cdef struct Column:
     int64_t values
     int64_t size           # of all parts, with room for OVERSHOOT
     uint32_t* starts       # of the entries of a DICT of strings
+    uint8_t* gathered      # memory of the page, if it has only some rows of `whole`
     uint8_t* data
     void* owner            # of the memory that `data` is in
     int64_t place          # among the columns in that memory

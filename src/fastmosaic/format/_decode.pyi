@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from fastmosaic.memory import Memory
 
-# `const int[::1]`: a view of C integers
+# `const int[::1]` or `const int64_t[::1]`: a view of C integers
 Integers: TypeAlias = array[int] | memoryview[int]
 
 MAX_IDLE_ENTRIES: int
@@ -31,6 +31,10 @@ class Pages:
     def from_slots(
         slots: Sequence[Any], kinds: bytes, digits: bytes, rows: Sequence[int], strict: bool
     ) -> Pages: ...
+    def gather(self, column: int, ranges: Integers) -> None: ...
+    def element_ranges(
+        self, column: int, ranges: Integers, num_elements: int
+    ) -> memoryview[int]: ...
     def bound(self, columns: Sequence[int]) -> int: ...
     def num_rows(self, column: int) -> int: ...
     def encoding(self, column: int) -> int: ...
@@ -82,6 +86,7 @@ class BucketReader:
         start: int,
         count: int,
         strict: bool,
+        ranges: Integers | None = None,
     ) -> None: ...
     def decode_paged(
         self,

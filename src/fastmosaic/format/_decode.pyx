@@ -18,6 +18,7 @@ from fastmosaic.format._column cimport (
     BLOCK, MAX_OFFSET, Column, check_values, fill, fill_offsets, fill_validity, longest_entry, measure,
     sum_lengths, value_bytes,
 )
+from fastmosaic.format._gather cimport element_ranges, gather
 from fastmosaic.format._page cimport (
     BAD_INDEX, FINE, IDLE, NO_MEMORY, TOO_LARGE, Page, advance, open_page, split, take_portion,
 )
@@ -199,6 +200,7 @@ cdef class Pages:
     cdef Py_ssize_t _stop  # the data of columns from here on was not located
     cdef readonly int64_t surplus  # bytes after the pages, which nothing refers to
     cdef object _owner
+    cdef uint8_t** _gathered  # the memory of each page that was gathered
 
     def __cinit__(self, const uint8_t[::1] kinds not None, const uint8_t[::1] digits not None,
                   rows not None, bint strict=True):
@@ -221,7 +223,12 @@ cdef class Pages:
             self._pages[i].encoding = ALL_NULL
 
     def __dealloc__(self):
+        cdef Py_ssize_t i
         free(self._pages)
+        if self._gathered != NULL:
+            for i in range(self.count):
+                free(self._gathered[i])
+            free(self._gathered)
 
     @staticmethod
     def from_monolithic(data, int64_t start, kinds, digits, rows, int64_t stop, strict):
@@ -279,6 +286,47 @@ cdef class Pages:
         if not 0 <= column < self._stop:
             raise IndexError(f"column {column} of {self._stop}")
         return 0
+
+    def gather(self, Py_ssize_t column, const int64_t[::1] ranges not None):
+        """Keep only some rows of a column, of which nothing was decoded yet.
+
+        `ranges` are start and stop of each range, ascending.
+        """
+        cdef Page gathered
+        cdef uint8_t* memory
+        cdef int fault
+        self._check(column)
+        if self._gathered == NULL:
+            self._gathered = <uint8_t**>calloc(self.count + 1, sizeof(uint8_t*))
+            if self._gathered == NULL:
+                raise MemoryError
+        if self._gathered[column] != NULL:
+            raise ValueError(f"rows of column {column} were gathered before")
+        with nogil:
+            fault = gather(&self._pages[column], _first_of(ranges), ranges.shape[0] // 2, &gathered,
+                           &memory)
+        self._gathered[column] = memory
+        if fault:
+            _fail(fault, column)
+        self._pages[column] = gathered
+
+    def element_ranges(self, Py_ssize_t column, const int64_t[::1] ranges not None,
+                       int64_t num_elements):
+        """Return the ranges of the elements of lists, of which there are `num_elements`.
+
+        `column` contains the lengths of the lists, and `ranges` are the rows that are wanted.
+        """
+        cdef bytes out = PyBytes_FromStringAndSize(NULL, 8 * ranges.shape[0])
+        cdef int64_t* elements = <int64_t*>PyBytes_AsString(out)
+        cdef int64_t found = 0
+        cdef int fault
+        self._check_lengths(column, True)
+        with nogil:
+            fault = element_ranges(&self._pages[column], _first_of(ranges), ranges.shape[0] // 2,
+                                   num_elements, elements, &found)
+        if fault:
+            _fail(fault, column)
+        return memoryview(out)[:16 * found].cast("q")
 
     def bound(self, columns):
         """Return the memory that decoding all rows of `columns` takes at most."""
@@ -517,6 +565,10 @@ cdef class Pages:
         plan.publish(0, done)
 
 
+cdef inline const int64_t* _first_of(const int64_t[::1] numbers) noexcept nogil:
+    return &numbers[0] if numbers.shape[0] else NULL
+
+
 cdef class Plan:
     """Some columns, from the pages where they are stored to the arrays of a batch."""
 
@@ -539,6 +591,7 @@ cdef class Plan:
             if self.columns[k].owner != NULL:
                 drop(<Owner*>self.columns[k].owner)
             free(self.columns[k].starts)
+            free(self.columns[k].gathered)
         free(self.columns)
 
     cdef int measure(self, Pages pages, columns, counts) except -1:
@@ -598,7 +651,9 @@ cdef class Plan:
             make_array(column)
             advance(column.whole, &column.page)
             free(column.starts)
+            free(column.gathered)
             column.starts = NULL
+            column.gathered = NULL
         return 0
 
     cdef int allocate(self, Py_ssize_t begin, Py_ssize_t end, zeros) except -1:
@@ -721,6 +776,11 @@ cdef class BucketReader:
         Where the columns are in the batch.
     num_rows, start, count : int
         Rows of the row group, and which of them to decode.
+    strict : bool
+        Whether decimals and times are checked.
+    ranges : memoryview of int64, optional
+        Start and stop of ranges of rows, ascending: only these `count` rows are decoded, and
+        `start` is 0.
     """
 
     cdef const uint8_t[::1] _kinds
@@ -732,11 +792,12 @@ cdef class BucketReader:
     cdef int64_t _start
     cdef int64_t _count
     cdef bint _strict
+    cdef const int64_t[::1] _ranges
 
     def __cinit__(self, const uint8_t[::1] kinds not None, const uint8_t[::1] digits not None,
                   const int[::1] positions not None, Py_ssize_t first,
                   const int[::1] places not None, int64_t num_rows, int64_t start, int64_t count,
-                  bint strict):
+                  bint strict, const int64_t[::1] ranges=None):
         cdef Py_ssize_t k, column
         if digits.shape[0] != kinds.shape[0] or places.shape[0] != positions.shape[0]:
             raise ValueError("there must be digits for each kind, and a place for each column")
@@ -749,6 +810,7 @@ cdef class BucketReader:
         self._kinds, self._digits, self._positions, self._places = kinds, digits, positions, places
         self._first, self._strict = first, strict
         self._num_rows, self._start, self._count = num_rows, start, count
+        self._ranges = ranges
 
     def decode_paged(self, data not None, const int64_t[::1] offsets not None, int64_t largest,
                      Batch batch not None, memory, Budget budget not None):
@@ -837,11 +899,18 @@ cdef class BucketReader:
         """Move to the first row and measure; return False if that is unusual."""
         cdef Page before
         column.whole = page
-        if self._start:
-            if take_portion(page, self._start, &before):
+        if self._ranges is not None:
+            if gather(page, _first_of(self._ranges), self._ranges.shape[0] // 2, &column.page,
+                      &column.gathered) or column.page.rows != self._count:
                 return False
-            advance(page, &before)
-        if take_portion(page, self._count, &column.page) or measure(column):
+        else:
+            if self._start:
+                if take_portion(page, self._start, &before):
+                    return False
+                advance(page, &before)
+            if take_portion(page, self._count, &column.page):
+                return False
+        if measure(column):
             return False
         surplus[0] += column.size - stored * budget.expansion
         if surplus[0] > spent[0]:

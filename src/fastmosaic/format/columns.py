@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -66,10 +67,37 @@ class ColumnDecoder:
         self._strict = strict
         self._is_flat = columns.is_flat
         self._blocks: dict[int, pa.Array] = {}  # decoded array data blocks, by flat column
+        self._ranges: memoryview[int] | None = None  # rows that were gathered
         self.row = 0  # rows that were decoded or skipped
         if not self._is_flat:
             self._roots = [columns.node(index) for index in wanted]
             self._number_of = dict(zip(flat_of(columns, wanted), numbers, strict=True))
+
+    def gather(self, ranges: memoryview[int]) -> None:
+        """Keep only some rows, before any is decoded; the rows are counted from zero again.
+
+        `ranges` are start and stop of each range, ascending.
+        """
+        self._ranges = ranges
+        try:
+            if self._is_flat:
+                for number in self._numbers:
+                    self._pages.gather(number, ranges)
+            else:
+                for root in self._roots:
+                    self._gather(root, ranges)
+        except PageFault as fault:
+            raise self._corrupt(fault) from fault
+
+    def _gather(self, node: Node, ranges: memoryview[int]) -> None:
+        if node.type.kind == Kind.ARRAY_BLOCK:
+            return  # `_block` takes the rows
+        number = self._number_of[node.flat]
+        for child in node.children:
+            inner = self._number_of[child.flat]
+            count = self._pages.num_rows(inner)
+            self._gather(child, self._pages.element_ranges(number, ranges, count))
+        self._pages.gather(number, ranges)
 
     def bound(self) -> int:
         """Return the memory that decoding all rows takes at most."""
@@ -256,18 +284,32 @@ class ColumnDecoder:
         """Return all lists of an array data block."""
         number = self._number_of[node.flat]
         if node.flat not in self._blocks:
-            self._blocks[node.flat] = list_blocks.decode(
+            lists = list_blocks.decode(
                 self._pages.block(number),
                 node.type,
                 self._pages.num_rows(number),
                 memory,
                 strict=self._strict,
             )
+            if self._ranges is not None:
+                lists = _taken(lists, self._ranges)
+                memory.take(lists.nbytes)
+            self._blocks[node.flat] = lists
         return self._blocks[node.flat]
 
     def _corrupt(self, fault: PageFault) -> CorruptFileError:
         flat = flat_of(self._columns, self._wanted)[list(self._numbers).index(fault.column)]
         return CorruptFileError(str(fault), column=self._columns.name(flat))
+
+
+def _taken(lists: pa.Array, ranges: memoryview[int]) -> pa.Array:
+    """Return ranges of rows of an array."""
+    numbers = array("q")
+    for start, stop in zip(ranges[::2], ranges[1::2], strict=True):
+        numbers.extend(range(start, stop))
+    return lists.take(
+        pa.Array.from_buffers(pa.int64(), len(numbers), [None, pa.py_buffer(numbers)])
+    )
 
 
 def _assembled(node: Node, lists: Mapping[int, _Lists], leaves: Mapping[int, pa.Array]) -> pa.Array:

@@ -6,8 +6,8 @@ metadata of files tells which row groups can match.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field as dataclass_field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field as dataclass_field, replace
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -22,7 +22,7 @@ from ..format.user_schema import Attached
 from ..memory import Memory
 from ..schemas.widen import widened
 from . import filters as filtering
-from .rows import Rows, concatenated, rows_without_columns
+from .rows import Rows, concatenated, picked, rows_without_columns, table_without_columns
 from .selection import expanded
 
 __all__ = ["Query", "fields_of"]
@@ -207,6 +207,21 @@ class Query:
                 memory.take(found.nbytes)
                 tables.append(found)
         return concatenated(tables)
+
+    def take(self, numbers: pa.Int64Array, read: Callable[[Query], pa.Table]) -> pa.Table:
+        """Return rows by number, in the given order, of what `read` returns for other queries.
+
+        There must not be a filter.
+        """
+        rows, places = picked(numbers)
+        if places is None:
+            return read(replace(self, rows=rows))
+        if not len(self.wanted):
+            read(replace(self, rows=rows))  # checks the numbers
+            return table_without_columns(len(numbers))
+        # Arrow takes rows of all plain types, but not of all types that users have.
+        table = read(replace(self, rows=rows, attached=None)).take(places)
+        return table if self.attached is None else self.attached.put_on(table)
 
     def accepts(self, sample: pa.RecordBatch, num_rows: int, memory: Memory | None = None) -> bool:
         """Return whether `num_rows` rows that are equal to those of `sample` are in the result.

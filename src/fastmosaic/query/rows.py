@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from itertools import accumulate, chain
-from typing import Final
+from operator import lt
+from random import Random
+from typing import Any, Final
 
 import pyarrow as pa
+from pyarrow import types as arrow_types
 
 from ..format.bucket import Batch
 
@@ -15,7 +19,10 @@ __all__ = [
     "Rows",
     "concatenated",
     "one_batch",
+    "picked",
+    "row_numbers",
     "rows_without_columns",
+    "sampled",
     "table_without_columns",
     "take_rows",
 ]
@@ -57,6 +64,12 @@ class Rows:
     def ranges(self) -> list[tuple[int, int]]:
         return list(zip(self._starts, self._stops, strict=True))
 
+    @property
+    def flat_ranges(self) -> memoryview[int]:
+        """Start and stop of each range, one after another, as the kernels read them."""
+        numbers = array("q", chain.from_iterable(zip(self._starts, self._stops, strict=True)))
+        return memoryview(numbers)
+
     def __len__(self) -> int:
         """Return the number of selected rows."""
         return self._before[-1]
@@ -82,11 +95,6 @@ class Rows:
             (max(begin, start) - start, min(end, stop) - start)
             for begin, end in zip(self._starts[first:after], self._stops[first:after], strict=True)
         )
-
-    def place(self, number: int) -> int:
-        """Return the place of row `number`, which is selected, among the selected rows."""
-        index = bisect_right(self._starts, number) - 1
-        return self._before[index] + number - self._starts[index]
 
     def numbered_between(self, start: int, stop: int) -> list[tuple[int, int]]:
         """Return the ranges of the selected rows from place `start` to `stop` among these."""
@@ -135,9 +143,50 @@ def one_batch(table: pa.Table) -> pa.RecordBatch:
     return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=table.schema)
 
 
-def take_rows(table: pa.Table, numbers: Sequence[int]) -> pa.Table:
+def row_numbers(indices: Any) -> pa.Int64Array:
+    """Return row numbers, which a caller passed in any form, as an array without nulls."""
+    array = indices if isinstance(indices, pa.Array | pa.ChunkedArray) else pa.array(indices)
+    if isinstance(array, pa.ChunkedArray):
+        array = array.combine_chunks()
+    if not len(array):
+        return pa.array([], pa.int64())
+    if array.null_count:
+        raise ValueError("row numbers must not be null")
+    if not arrow_types.is_integer(array.type):
+        raise TypeError(f"row numbers must be integers, not {array.type}")
+    try:
+        return array.cast(pa.int64())
+    except pa.ArrowInvalid:
+        raise IndexError(f"row {max(array.to_pylist())} is out of range") from None
+
+
+def picked(numbers: pa.Int64Array) -> tuple[Rows, pa.Array | None]:
+    """Return the selection of rows, and where each of `numbers` is among the selected rows.
+
+    The places are None if the numbers are ascending without duplicates.
+    """
+    listed = numbers.to_pylist()
+    if all(map(lt, listed, listed[1:])):
+        return Rows.numbered(listed), None
+    import pyarrow.compute as pc  # on use, because it takes longer than reading a column
+
+    distinct = pc.unique(numbers)
+    distinct = distinct.take(pc.array_sort_indices(distinct))
+    return Rows.numbered(distinct.to_pylist()), pc.index_in(numbers, distinct)
+
+
+def sampled(num_rows: int, n: int, seed: int | None) -> pa.Int64Array:
+    """Return `n` distinct numbers of `num_rows` rows, ascending; the same for the same seed."""
+    if isinstance(n, bool) or not isinstance(n, int):
+        raise TypeError(f"n must be a number of rows, not {n!r}")
+    if not 0 <= n <= num_rows:
+        raise ValueError(f"cannot sample {n} of {num_rows} rows")
+    return pa.array(sorted(Random(seed).sample(range(num_rows), n)), pa.int64())
+
+
+def take_rows(table: pa.Table, numbers: pa.Int64Array) -> pa.Table:
     """Return rows of a table by number, in the given order."""
-    Rows.numbered(numbers).check(table.num_rows)
+    Rows.numbered(numbers.to_pylist()).check(table.num_rows)
     if not table.num_columns:
         return table_without_columns(len(numbers))
-    return table.take(pa.array(numbers, pa.int64()))
+    return table.take(numbers)
