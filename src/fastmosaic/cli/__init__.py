@@ -36,11 +36,12 @@ from .commands import (
     structure,
     table,
     verify,
+    view,
 )
 from .exit import ERROR, reported
 
 _GROUPS: Final = {
-    "content of files": ("schema", "head", "cat", "count", "stats", "diff"),
+    "content of files": ("view", "schema", "head", "cat", "count", "stats", "diff"),
     "conversion": ("convert", "concat", "compact"),
     "tables that change": ("table",),
     "internals of Mosaic files": (
@@ -49,7 +50,7 @@ _GROUPS: Final = {
     "other": ("spark", "clean", "completion"),
 }
 _MODULES: Final = (
-    *(schema, rows, stats, diff, convert, concat, compact),
+    *(view, schema, rows, stats, diff, convert, concat, compact),
     *(table, structure, pages, verify, spark, clean, completion),
 )
 

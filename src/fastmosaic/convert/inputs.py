@@ -7,6 +7,7 @@ formats, columns are selected as far as the format allows, and rows are filtered
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from bisect import bisect_left
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
@@ -17,6 +18,7 @@ import pyarrow as pa
 from ..dataset.fileset import FileSet
 from ..dataset.found import Found
 from ..dataset.hive import resolve
+from ..dataset.numbers import matching_numbers
 from ..errors import SchemaMismatchError
 from ..format.column_set import ColumnSet
 from ..format.types import plain_type
@@ -102,6 +104,24 @@ class Input(ABC):
         if where is None and self.num_rows is not None:
             return self.num_rows
         return sum(batch.num_rows for batch in self.batches([], where))
+
+    @abstractmethod
+    def take(self, numbers: Sequence[int], columns: Sequence[str]) -> pa.Table:
+        """Read rows by ascending numbers; as little else is read as the format permits."""
+
+    def matching(self, where: str) -> Iterator[tuple[int, pa.Array]]:
+        """Yield the numbers of the rows that match a condition, in portions.
+
+        Each portion comes with the number of rows that were examined so far. Only the columns of
+        the condition are read.
+        """
+        from ..query.where import parse
+
+        return self._matching(parse(where))
+
+    @abstractmethod
+    def _matching(self, condition: Condition) -> Iterator[tuple[int, pa.Array]]:
+        """Return what `matching` does; errors in the condition are raised at once."""
 
     @abstractmethod
     def _batches(
@@ -192,6 +212,13 @@ class _MosaicInput(Input):
         expression = None if condition is None else condition.expression(self.columns)
         query = self.fileset.query(columns, expression)
         return self._read(query, advance, schema)
+
+    def take(self, numbers: Sequence[int], columns: Sequence[str]) -> pa.Table:
+        return self.fileset.take(numbers, self.fileset.query(columns))
+
+    def _matching(self, condition: Condition) -> Iterator[tuple[int, pa.Array]]:
+        query = self.fileset.query([], condition.expression(self.columns))
+        return matching_numbers(self.fileset, query)
 
     def _read(
         self, query: Query, advance: Advance, schema: pa.Schema | None
@@ -309,6 +336,52 @@ class _OtherInput(Input):
         result = self.schema_of(columns) if schema is None else schema
         return self._read(result, matches, advance)
 
+    def take(self, numbers: Sequence[int], columns: Sequence[str]) -> pa.Table:
+        target = self.schema_of(columns)
+        fits = Fits(target, self._partitions, drop=True, advice="")
+        held: list[pa.RecordBatch] = []
+        start = 0  # of a portion, among all rows
+        left = list(numbers)
+        for one in self.files:
+            if not left:
+                break
+            # Without them, the file is read from its beginning.
+            sizes = formats.group_rows(one, self.format)
+            for group, size in enumerate([None] if sizes is None else sizes):
+                if not left:
+                    break
+                if size is not None and left[0] >= start + size:
+                    start += size
+                    continue
+                groups = None if size is None else [group]
+                with naming_file(one.name):
+                    for batch in self._read_file(one, target, lambda step: None, groups):
+                        end = start + batch.num_rows
+                        own = left[: bisect_left(left, end)]
+                        if own:
+                            rows = pa.array([number - start for number in own], pa.int64())
+                            held += fits(batch.take(rows), self._values[one.place])
+                            left = left[len(own) :]
+                        start = end
+                        if not left:
+                            break
+        return pa.Table.from_batches(held, target)
+
+    def _matching(self, condition: Condition) -> Iterator[tuple[int, pa.Array]]:
+        matches = _Matches(condition, self._schema)
+        # Without columns, only the number of rows matters.
+        batches = self._batches(matches.names, None, lambda step: None, None)
+        return self._numbered(matches, batches)
+
+    def _numbered(
+        self, matches: _Matches, batches: Iterator[pa.RecordBatch]
+    ) -> Iterator[tuple[int, pa.Array]]:
+        done = 0
+        for batch in batches:
+            numbers = pa.array([done + row for row in matches.rows(batch)], pa.int64())
+            done += batch.num_rows
+            yield done, numbers
+
     def _read(
         self, result: pa.Schema, matches: _Matches | None, advance: Advance
     ) -> Generator[pa.RecordBatch]:
@@ -330,7 +403,7 @@ class _OtherInput(Input):
                             yield from finish(matches(part))
 
     def _read_file(
-        self, one: Found, target: pa.Schema, advance: Advance
+        self, one: Found, target: pa.Schema, advance: Advance, groups: Sequence[int] | None = None
     ) -> Iterator[pa.RecordBatch]:
         """Yield batches of a file that contain at least those columns of `target` that it has."""
         own = self._own[one.place]
@@ -345,7 +418,7 @@ class _OtherInput(Input):
         return formats.batches(
             one,
             self.format,
-            None,
+            groups,
             schema,
             columns=None if is_all else chosen,
             dialect=self._dialect,
@@ -387,9 +460,15 @@ class _Matches:
         """Return the rows that match."""
         if not self.names:
             return one_batch(filter_table(pa.Table.from_batches([batch]), self._expression))
-        plain = pa.Table.from_batches(self._fits(batch), self._schema)
-        rows = matching_rows(plain, self._expression)
+        rows = self.rows(batch)
         return batch if len(rows) == batch.num_rows else batch.take(pa.array(rows, pa.int64()))
+
+    def rows(self, batch: pa.RecordBatch) -> list[int]:
+        """Return the numbers of the rows that match."""
+        if not self.names:  # true or false for all rows
+            return list(range(self(batch).num_rows))
+        plain = pa.Table.from_batches(self._fits(batch), self._schema)
+        return matching_rows(plain, self._expression)
 
 
 def _plain(field: pa.Field) -> pa.Field:

@@ -125,6 +125,36 @@ def count_rows(found: Found, format: str) -> int | None:
         return int(orc.ORCFile(source).nrows)
 
 
+def group_rows(found: Found, format: str) -> list[int] | None:
+    """Return the number of rows in each group of a file if its metadata contains it, else None."""
+    if format != "parquet":
+        return None
+    import pyarrow.parquet as pq
+
+    with _opened(found) as source:
+        metadata = pq.read_metadata(source)
+        return [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
+
+
+def parquet_chunks(found: Found) -> Iterator[tuple[str, Any]]:
+    """Yield pyarrow's metadata of all column chunks of a Parquet file, with names of columns."""
+    import pyarrow.parquet as pq
+
+    with _opened(found) as source:
+        file = pq.ParquetFile(source)
+        names = iter(file.schema_arrow.names)
+        owners: list[str] = []  # of leaves, which have the order of their columns
+        name = next(names, "")
+        for leaf in range(file.metadata.num_columns):
+            path = file.schema.column(leaf).path
+            while path != name and not path.startswith(f"{name}."):
+                name = next(names)
+            owners.append(name)
+        for group in map(file.metadata.row_group, range(file.metadata.num_row_groups)):
+            for leaf, owner in enumerate(owners):
+                yield owner, group.column(leaf)
+
+
 def batches(
     found: Found,
     format: str,

@@ -59,15 +59,26 @@ def grouped(names: Sequence[str]) -> list[Group]:
 
 def next_words(prefix: str, names: Sequence[str]) -> list[str]:
     """Return the possible continuations of `prefix`, up to the first word in which names differ."""
+    return list(continued(prefix, names))
+
+
+def continued(prefix: str, names: Sequence[str]) -> dict[str, list[int]]:
+    """Group names that start with `prefix` by its continuations; return their indices.
+
+    >>> continued("", ["temp_max", "temp_min", "id"])
+    {'temp_': [0, 1], 'id': [2]}
+    """
     ends = [len(prefix)] * len(names)
     while True:
         further = [
             _STEP.match(name, end).end()  # type: ignore[union-attr]  # it matches the empty string
             for name, end in zip(names, ends, strict=True)
         ]
-        ways = dict.fromkeys(name[:end] for name, end in zip(names, further, strict=True))
+        ways: dict[str, list[int]] = {}
+        for index, (name, end) in enumerate(zip(names, further, strict=True)):
+            ways.setdefault(name[:end], []).append(index)
         if len(ways) > 1 or further == ends:
-            return list(ways)
+            return ways
         ends = further
 
 

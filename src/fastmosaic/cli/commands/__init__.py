@@ -15,4 +15,5 @@ structure      meta, footer and buckets: the structure of files
 table          table: change tables, and list their versions
 table_actions  What the commands of `table` do
 verify         verify: check files for damage
+view           view: look at files in a browser
 """
