@@ -19,7 +19,7 @@ say "make $env with $("$python" --version), and build the package in it (2 minut
 rm -rf "$env" build/lib* build/temp* build/bdist*
 "$python" -m venv "$env"
 "$env/bin/pip" install --quiet --upgrade pip
-"$env/bin/pip" install --quiet --group test "$@" --editable ".[duckdb,pandas,polars,s3]"
+"$env/bin/pip" install --quiet --group test "$@" --editable ".[duckdb,pandas,polars,s3,view]"
 "$env/bin/pip" list | grep -iE '^(argcomplete|duckdb|numpy|pandas|polars|pyarrow|rich|s3fs|sqlglot) '
 
 say "run tests with $("$env/bin/python" --version) (5 to 10 minutes)"

@@ -6,10 +6,9 @@ import sys
 
 import pyarrow as pa
 import pytest
+from serving import serving
 
 import fastmosaic as fm
-
-from .serving import serving
 
 NUM_COLUMNS = 3000
 ROWS = 300
@@ -45,7 +44,7 @@ def client(wide, damaged, folder):
 
 def test_meta_describes_a_table_and_names_all_sources(client, wide):
     meta = client.get("meta")
-    assert [source["name"] for source in meta["sources"]][0] == str(wide)
+    assert meta["sources"][0]["name"] == str(wide)
     assert meta["table"]["rows"] == ROWS
     assert meta["table"]["columns"] == NUM_COLUMNS + 1
     assert meta["table"]["bytes"] == wide.stat().st_size
@@ -243,7 +242,7 @@ def test_the_command_prints_a_url_and_stops_when_interrupted(wide, tmp_path):
     )
     url = process.stdout.readline().strip()
     assert re.fullmatch(r"http://127\.0\.0\.1:\d+/[\w-]{32}/", url)
-    from .serving import Client
+    from serving import Client
 
     assert Client(url).get("meta")["table"]["rows"] == ROWS
     process.send_signal(signal.SIGINT)
