@@ -14,11 +14,15 @@ $(VENV)/ready: $(SOURCES)
 demo: $(VENV)/ready
 	$(BIN)/python -m demo
 
-test: lint chromium
+# Classes of Spark, for JVMs that start faster. Without Java, there is none.
+$(VENV)/spark.jsa: $(VENV)/ready tests/spark_jvm.py
+	-$(BIN)/python tests/spark_jvm.py
+
+test: lint chromium $(VENV)/spark.jsa
 	$(BIN)/pytest -n 2 --dist loadgroup
 
 # Also the tests marked `exhaustive`, with many more examples for each property.
-test-all: lint chromium
+test-all: lint chromium $(VENV)/spark.jsa
 	HYPOTHESIS_PROFILE=nightly $(BIN)/pytest -n 2 --dist loadgroup -m ""
 
 # The browser of the tests: installed where that is permitted, else an error.

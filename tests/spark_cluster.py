@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from spark_faults import wait_for
+from spark_jvm import CONF, OPTIONS
 
 MASTER = "127.0.0.1"
 HOSTS = ("127.0.0.2", "127.0.0.3")  # Spark has speculative tasks run on another host
@@ -154,7 +155,6 @@ class Cluster:
         tests = Path(__file__).parent
         scratch = self._directory / "scratch"
         scratch.mkdir(exist_ok=True)
-        options = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData"
         kept = {
             name: value
             for name, value in os.environ.items()
@@ -168,7 +168,7 @@ class Cluster:
             "SPARK_LOCAL_DIRS": str(scratch),
             "SPARK_DAEMON_MEMORY": "256m",
             "SPARK_MASTER_OPTS": "-Dspark.master.rest.enabled=false",
-            "JAVA_TOOL_OPTIONS": f"{options} -Djava.io.tmpdir={scratch}",
+            "JAVA_TOOL_OPTIONS": f"{OPTIONS} -Djava.io.tmpdir={scratch}",
             "TMPDIR": str(scratch),
             # The root is for the modules of tests, whose names begin with `tests`.
             "PYTHONPATH": os.pathsep.join(map(str, (tests.parent / "src", tests, tests.parent))),
@@ -295,8 +295,6 @@ class Driver:
 
 
 def _serve(address: str, directory: str, conf: dict[str, str]) -> None:
-    from spark_session import CONF
-
     from fastmosaic.spark import session
 
     spark = session("tests", address, **{**CONF, **_CONF, **conf})

@@ -13,26 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from spark_jvm import CONF
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 TESTS = Path(__file__).parent
 SOURCE = TESTS.parent / "src"
-
-CONF = {
-    "spark.driver.memory": "1g",
-    # Tests are short: optimizing code costs more than it saves.
-    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
-    "spark.sql.shuffle.partitions": "1",
-    "spark.default.parallelism": "2",
-    "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
-    "spark.log.level": "ERROR",
-    "spark.sql.session.timeZone": "UTC",
-    "spark.driver.host": "127.0.0.1",
-    "spark.driver.bindAddress": "127.0.0.1",
-}
 
 
 @pytest.hookimpl(tryfirst=True)

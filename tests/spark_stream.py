@@ -100,7 +100,7 @@ class Query:
 
 def main() -> None:
     """Run the query: the driver."""
-    from spark_session import CONF
+    from spark_jvm import CONF
 
     from fastmosaic.spark import session
 

@@ -16,6 +16,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 import fastmosaic as fm
 from demo import __main__ as demo, commands, comparing, growing, showing, spark
 
+pytestmark = pytest.mark.xdist_group("demo")  # one process runs it
+
 
 @pytest.fixture(scope="module")
 def told(tmp_path_factory):

@@ -43,6 +43,7 @@ def peaks(tmp_path_factory):
     return json.loads(child.stdout)
 
 
+@pytest.mark.xdist_group("memory")
 def test_reading_takes_little_more_memory_than_its_result(peaks):
     assert len(peaks) > 150
     too_much = {
@@ -53,6 +54,7 @@ def test_reading_takes_little_more_memory_than_its_result(peaks):
     assert too_much == {}
 
 
+@pytest.mark.xdist_group("memory")
 def test_columns_of_nulls_take_no_memory(peaks):
     nulls = [case for name, case in peaks.items() if "all null" in name]
     assert len(nulls) > 20

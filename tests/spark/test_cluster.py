@@ -296,6 +296,7 @@ def test_write_survives_its_python_process(cluster, obstacle, out):
     host = cluster.host_of(reader)
     (writer,) = driver.wait_for("a writer", lambda: writers(cluster.pids(host), out))
     assert writer != reader
+    assert all(address.is_loopback for address in listening(cluster.pids()))
     os.kill(writer, signal.SIGKILL)
     wall.open()
     driver.result()
@@ -303,12 +304,12 @@ def test_write_survives_its_python_process(cluster, obstacle, out):
     assert [attempt for attempt, _ in wall.arrivals()] == [0, 1]
 
 
+@pytest.mark.exhaustive
 def test_convert_survives_its_python_process(cluster, obstacle, parquet, out):
     driver, wall = cluster.driver(), obstacle("all")
     driver.start(convert, str(parquet), str(out / "t"), arguments(wall))
     ((_, pid),) = driver.wait_for("a task", wall.arrivals)
     assert writers([pid], out)
-    assert all(address.is_loopback for address in listening(cluster.pids()))
     os.kill(pid, signal.SIGKILL)
     wall.open()
     check_converted(out, driver.result())

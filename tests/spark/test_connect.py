@@ -8,7 +8,7 @@ import sys
 import pyarrow as pa
 import pytest
 from spark_faults import LIMIT
-from spark_session import CONF
+from spark_jvm import CONF
 
 import fastmosaic as fm
 

@@ -417,7 +417,7 @@ def test_wide_tables_do_not_enter_the_jvm(spark, tmp_path):
 SCRIPT = """
 import sys
 from spark_faults import Obstructed
-from spark_session import CONF
+from spark_jvm import CONF
 from fastmosaic.spark.jobs.convert import convert
 from fastmosaic.spark.sessions import session
 src, dst, obstacle = sys.argv[1:]
@@ -530,7 +530,7 @@ def leave_half_committed(spark, source, out, options):
 import os
 from fastmosaic.spark.sessions import session
 from fastmosaic.spark.jobs.convert import convert
-from spark_session import CONF
+from spark_jvm import CONF
 spark = session("crash", "local[2]", **CONF)
 moved = []
 from fastmosaic.storage import staging

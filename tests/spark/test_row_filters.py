@@ -242,6 +242,7 @@ def test_scans_with_different_filters_are_not_reused(ours: DataFrame) -> None:
     assert counted[0] != counted[1]
 
 
+@pytest.mark.since("4.1")
 def test_filters_of_the_data_source_drop_rows_too(tmp_path: Path) -> None:
     table = pa.table(
         {"x": range(100), "y": [1.0, NAN] * 50, "h": pa.array([0.1] * 100, pa.float16())}

@@ -25,6 +25,7 @@ from fastmosaic.spark.planner.plan import scans
 from fastmosaic.spark.planner.read import read
 from fastmosaic.spark.source.source import MosaicDataSource
 from fastmosaic.spark.source.write import write
+from fastmosaic.spark.versions import register
 
 pytest_plugins = ["spark_session"]
 pytestmark = [
@@ -84,7 +85,7 @@ def store(server: Store) -> Iterator[Store]:
 
 @pytest.fixture
 def mosaic(spark: SparkSession) -> SparkSession:
-    spark.dataSource.register(MosaicDataSource)
+    register(spark, MosaicDataSource)
     return spark
 
 

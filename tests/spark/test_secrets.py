@@ -21,6 +21,7 @@ from fastmosaic.spark.planner.plan import scans
 from fastmosaic.spark.planner.read import read
 from fastmosaic.spark.source.source import MosaicDataSource
 from fastmosaic.spark.source.write import write
+from fastmosaic.spark.versions import register
 from fastmosaic.storage.sink import open_sink
 
 pytest_plugins = ["spark_session"]
@@ -55,7 +56,7 @@ def test_plans_and_reports(
     ours.explain(True)
     read(spark, [uri, store("plans/*")][:1]).explain("formatted")
     assert SECRET not in repr(scans()) + "".join(map(str, scans()))
-    spark.dataSource.register(MosaicDataSource)
+    register(spark, MosaicDataSource)
     loaded = spark.read.format("mosaic").load(uri)
     assert loaded.count() == 3
     loaded.explain(True)
@@ -97,7 +98,7 @@ def test_checkpoints_of_streams(
 ) -> None:
     uri = store("stream")
     fm.write_dataset(TABLE, uri)
-    spark.dataSource.register(MosaicDataSource)
+    register(spark, MosaicDataSource)
     for _ in range(2):  # the second time from the checkpoint, with more files
         query = (
             spark.readStream.format("mosaic")

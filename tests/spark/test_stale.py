@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from spark_faults import LIMIT
+from spark_jvm import CONF
 
 import fastmosaic as fm
 import fastmosaic.spark as fs
@@ -49,10 +51,11 @@ def test_an_old_version_of_a_table_stays(spark: SparkSession, tmp_path: Path) ->
 
 # In a process of its own: the other tests need their session.
 STOPPED = """
-import sys
+import json, sys
 import fastmosaic.spark as fs
 
-spark = fs.session("stopped", "local[1]", **{"spark.ui.enabled": "false"})
+conf = json.loads(sys.argv[2])
+spark = fs.session("stopped", "local[1]", **conf)
 df = fs.read(spark, sys.argv[1])
 assert df.count() == 100
 spark.stop()
@@ -73,7 +76,7 @@ def check(*attempts):
 
 
 check(lambda: df.where("id > 3"))  # PySpark itself refuses most others while there is no session
-other = fs.session("next", "local[1]", **{"spark.ui.enabled": "false"})
+other = fs.session("next", "local[1]", **conf)
 check(lambda: df.where("id > 3"), lambda: df.select("id").collect())
 assert fs.read(other, sys.argv[1]).where("id > 49").agg({"id": "count"}).first()[0] == 50
 other.stop()
@@ -83,8 +86,9 @@ print("as expected")
 
 def test_the_session_was_stopped(tmp_path: Path) -> None:
     fm.write_table(TABLE, tmp_path / "data.mosaic")
+    arguments = [str(tmp_path / "data.mosaic"), json.dumps(CONF)]
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", STOPPED, str(tmp_path / "data.mosaic")],
+        [sys.executable, "-W", "ignore", "-c", STOPPED, *arguments],
         capture_output=True,
         text=True,
         timeout=LIMIT,

@@ -447,7 +447,7 @@ def test_a_damaged_file_is_named_and_nothing_is_left(spark, path):
 SCRIPT = """
 import os, signal, sys
 from functools import partial
-from spark_session import CONF
+from spark_jvm import CONF
 import fastmosaic as fm, fastmosaic.spark as fs
 from spark_faults import Obstructed
 what, path, obstacle, name, hook = sys.argv[1:]
