@@ -31,7 +31,7 @@ ROOMS = {
     "api": "memory format file dataset",
 }
 # The public faces and the entry points of the package, which may import any room.
-FACES = {"__init__.py", "__main__.py", "array_block.py", "spark/app.py"}
+FACES = {"__init__.py", "__main__.py", "array_block.py", "torch.py", "spark/app.py"}
 
 
 def room_of(path: Path) -> str:

@@ -191,7 +191,9 @@ def test_splitmix64_is_the_published_one():
 @given(st.integers(0, (1 << 64) - 1), st.integers(0, 300))
 def test_a_permutation_sorts_by_the_outputs_of_splitmix64(key, count):
     numbers = splitmix64(key, count)
-    assert ordering.permutation(key, count).tolist() == sorted(range(count), key=numbers.__getitem__)
+    assert ordering.permutation(key, count).tolist() == sorted(
+        range(count), key=numbers.__getitem__
+    )
 
 
 @pytest.mark.parametrize(

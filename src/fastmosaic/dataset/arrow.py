@@ -96,6 +96,10 @@ class MosaicDataset(ds.Dataset):
     def __repr__(self) -> str:
         return f"<MosaicDataset: {len(self._files.files)} files>"
 
+    def file_set(self) -> FileSet:
+        """Return the files, for other modules of this package."""
+        return self._files
+
     @property
     def schema(self) -> pa.Schema:
         """All columns: those of the files, then the partition columns."""

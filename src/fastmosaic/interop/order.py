@@ -202,7 +202,10 @@ class EpochOrder:
         found = [np.empty(0, np.int64)]
         for share in self.batch(number):
             every = np.concatenate(
-                [edges[block] + np.arange(start, stop) for block, start, stop in share.window.pieces]
+                [
+                    edges[block] + np.arange(start, stop)
+                    for block, start, stop in share.window.pieces
+                ]
             )
             found.append(every[share.window.order()[share.start : share.stop]])
         return np.concatenate(found)

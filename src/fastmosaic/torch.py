@@ -1,0 +1,5 @@
+"""Train with PyTorch on Mosaic files."""
+
+from .interop.torch import MosaicIterable
+
+__all__ = ["MosaicIterable"]
