@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := pyproject.toml $(wildcard src/fastmosaic/format/*.pyx src/fastmosaic/format/*.pxd vendor/zstd/*.c)
 
-.PHONY: chromium demo test test-all test-lowest test-pythons test-spark-versions wheel docs lint format bench bench-files bench-kinds bench-datasets bench-threads bench-tables bench-spark bench-tpch bench-size bench-render fuzz clean
+.PHONY: chromium demo test test-all test-torch test-lowest test-pythons test-spark-versions wheel docs lint format bench bench-files bench-kinds bench-datasets bench-threads bench-tables bench-spark bench-tpch bench-size bench-render fuzz clean
 
 # Made anew whenever a kernel or a dependency changes.
 $(VENV)/ready: $(SOURCES)
@@ -24,6 +24,12 @@ test: lint chromium $(VENV)/spark.jsa
 # Also the tests marked `exhaustive`, with many more examples for each property.
 test-all: lint chromium $(VENV)/spark.jsa
 	HYPOTHESIS_PROFILE=nightly $(BIN)/pytest -n 2 --dist loadgroup -m ""
+	scripts/test_torch.sh $(VENV)
+
+# The tests of fastmosaic.torch, with PyTorch 2.13 in build/torch. `make test-torch TORCH=torch==2.12.0` takes
+# another version.
+test-torch: $(VENV)/ready
+	TORCH="$(TORCH)" scripts/test_torch.sh $(VENV)
 
 # The browser of the tests: installed where that is permitted, else an error.
 chromium:

@@ -109,9 +109,11 @@ _ON_USE = {
 
 
 def __getattr__(name: str) -> typing.Any:
-    if name in _ON_USE:
-        import importlib
+    import importlib
 
+    if name == "torch":  # requires PyTorch, so it is not among the public names of this module
+        return importlib.import_module(".torch", __name__)
+    if name in _ON_USE:
         return getattr(importlib.import_module(f".{_ON_USE[name]}", __name__), name)
     raise AttributeError(f"module 'fastmosaic' has no attribute {name!r}")
 

@@ -10,14 +10,15 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ..dataset.fileset import FileSet
 from ..dataset.joined_files import ReadableFile
 from ..errors import SchemaMismatchError
 from ..memory import Memory
+from ..query.query import Query
 from ..query.rows import Rows
 from ..schemas.fit import Fits
+from . import numbers
 from .order import Piece
 
 if TYPE_CHECKING:
@@ -43,6 +44,8 @@ class MatrixBlocks:
     def __init__(self, files: FileSet, matrices: Sequence[MatrixColumns]) -> None:
         self._files = files
         self._matrices = matrices
+        for field in self._query.result:
+            numbers.check_type(field, False)
         # What the files were when they were opened: they are compared with it before each read.
         self._stamps = {
             part.found.path: _stamp(part.found.path)
@@ -55,7 +58,7 @@ class MatrixBlocks:
         return {name: self.__dict__[name] for name in ("_files", "_matrices", "_stamps")}
 
     @cached_property
-    def _query(self) -> Any:
+    def _query(self) -> Query:
         names = [name for matrix in self._matrices for name in matrix.names]
         return self._files.query(list(dict.fromkeys(names)))
 
@@ -89,7 +92,7 @@ class MatrixBlocks:
         table = self._query.finish(file.read(fits, [group], use_threads, memory, rows))
         for matrix, target in zip(self._matrices, out, strict=True):
             for number, name in enumerate(matrix.names):
-                target[:, number] = _values(table.column(name), name, matrix)
+                _put(table.column(name), name, matrix.nulls, target[:, number])
 
     def _check_unchanged(self, name: str, path: str) -> None:
         known = self._stamps.get(path)
@@ -106,14 +109,19 @@ def _stamp(path: str) -> tuple[int, int, int] | None:
     return found.st_ino, found.st_size, found.st_mtime_ns
 
 
-def _values(column: pa.ChunkedArray, name: str, matrix: MatrixColumns) -> Any:
-    """Return the values of a column as they are in a matrix."""
-    type = column.type
-    if not (pa.types.is_integer(type) or pa.types.is_floating(type) or pa.types.is_boolean(type)):
-        raise SchemaMismatchError(f"{type} is not a number", column=name)
-    if column.null_count:
-        if matrix.nulls == "raise":
-            raise ValueError(f"column {name!r} contains nulls; pass nulls= a number or 'nan'")
-        if matrix.nulls != "nan":
-            column = pc.fill_null(column, pa.scalar(matrix.nulls).cast(type))
-    return column.to_numpy()
+def _put(column: pa.ChunkedArray, name: str, nulls: str | float, out: Any) -> None:
+    """Write the values of a column into a column of a matrix, by the rule of `read_matrix`."""
+    column = numbers.decoded(column)
+    if column.null_count and (nulls == "raise" or (nulls == "nan" and out.dtype.kind != "f")):
+        raise SchemaMismatchError("the column contains nulls; pass nulls= a number", column=name)
+    first = 0
+    for chunk in column.chunks:
+        own = out[first : first + len(chunk)]
+        first += len(chunk)
+        try:
+            values, are_null = numbers.numbers_of(chunk, out.dtype)
+            own[:] = numbers.converted(values, out.dtype)
+        except ValueError as error:
+            raise SchemaMismatchError(f"the column {error}", column=name) from error
+        if are_null is not None:
+            own[are_null] = float("nan") if nulls == "nan" else nulls

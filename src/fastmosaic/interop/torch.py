@@ -10,6 +10,7 @@ import pyarrow as pa
 from ..dataset.arrow import MosaicDataset
 from ..dataset.fileset import FileSet
 from .blocks import MatrixBlocks, MatrixColumns
+from .numbers import DTYPES
 from .order import EpochOrder, OrderOptions, Progress, ShuffledWindow, fingerprint
 
 try:
@@ -73,12 +74,12 @@ class MosaicIterable(IterableDataset):
     --------
     >>> import tempfile, pyarrow as pa, fastmosaic as fm
     >>> from fastmosaic.torch import MosaicIterable
-    >>> directory = tempfile.TemporaryDirectory()
     >>> table = pa.table({"f0": [1.0, 2.0, 3.0], "f1": [4.0, None, 6.0], "y": [0, 1, 0]})
-    >>> fm.write_table(table, f"{directory.name}/a.mosaic")
-    >>> data = MosaicIterable(directory.name, ["f*"], label="y", batch_size=2, shuffle=False)
-    >>> for features, labels in data:
-    ...     print(features.tolist(), labels.tolist())
+    >>> with tempfile.TemporaryDirectory() as path:
+    ...     fm.write_table(table, f"{path}/a.mosaic")
+    ...     data = MosaicIterable(path, ["f*"], label="y", batch_size=2, shuffle=False)
+    ...     for features, labels in data:
+    ...         print(features.tolist(), labels.tolist())
     [[1.0, 4.0], [2.0, nan]] [0, 1]
     [[3.0, 6.0]] [0]
     """
@@ -264,10 +265,9 @@ class _LoadedWindow:
 
 
 def _torch_dtype(dtype: Any) -> Any:
-    name = str(dtype).removeprefix("torch.")
-    found = getattr(torch, name, None)
-    if not isinstance(found, torch.dtype):
-        raise ValueError(f"invalid dtype {dtype!r} (expected e.g. torch.float32 or 'float32')")  # noqa: TRY004
+    found = getattr(torch, str(dtype).removeprefix("torch."), None)
+    if not isinstance(found, torch.dtype) or _read_dtype(found) not in DTYPES:
+        raise ValueError(f"invalid dtype {dtype!r} (expected e.g. torch.float32 or 'float32')")
     return found
 
 
