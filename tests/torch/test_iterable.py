@@ -116,7 +116,7 @@ def test_dtypes(directory, dtype):
 
 @pytest.mark.parametrize("dtype", ["nn", torch.complex64])
 def test_a_dtype_that_is_not_supported(directory, dtype):
-    with pytest.raises(ValueError, match="invalid dtype .*(nn|complex64)"):
+    with pytest.raises(ValueError, match=r"invalid dtype .*(nn|complex64)"):
         MosaicIterable(directory, FEATURES, dtype=dtype, batch_size=4)
 
 
@@ -135,9 +135,9 @@ def test_nulls(with_nulls):
     expected = torch.tensor([[1.5, torch.nan], [torch.nan, 2], [2.5, 3]])
     assert torch.equal(found.nan_to_num(-1), expected.nan_to_num(-1))
     assert only(columns=["f", "g"], nulls=0).tolist() == [[1.5, 0], [0, 2], [2.5, 3]]
-    with pytest.raises(ValueError, match="'[fg]'.*null|null.*'[fg]'"):
+    with pytest.raises(ValueError, match=r"'[fg]'.*null|null.*'[fg]'"):
         only(columns=["f", "g"], nulls="raise")
-    with pytest.raises(ValueError, match="'y'.*null|null.*'y'"):
+    with pytest.raises(ValueError, match=r"'y'.*null|null.*'y'"):
         only(columns=["f"], label="y")
     assert only(columns=["f"], label="y", nulls=-100)[1].tolist() == [0, -100, 1]
 
@@ -286,7 +286,9 @@ def test_resuming_a_stateful_data_loader(directory, workers, seen):
 def test_a_state_of_other_settings(directory, changed):
     state = MosaicIterable(directory, FEATURES, **OPTIONS).state_dict()
     other = MosaicIterable(directory, FEATURES, **{**OPTIONS, **changed})
-    with pytest.raises(ValueError, match="the state belongs to other data, or to another batch_size"):
+    with pytest.raises(
+        ValueError, match="the state belongs to other data, or to another batch_size"
+    ):
         other.load_state_dict(state)
 
 
@@ -309,9 +311,7 @@ def test_a_file_that_changes_is_an_error(tmp_path, workers):
         )
     dataset = MosaicIterable(tmp_path, ["f"], batch_size=50, buffer_rows=100, shuffle=False)
     # Of the same size, and complete.
-    fm.write_table(
-        pa.table({"f": np.arange(100.0)[::-1]}), tmp_path / "new", compression="none"
-    )
+    fm.write_table(pa.table({"f": np.arange(100.0)[::-1]}), tmp_path / "new", compression="none")
     assert os.path.getsize(tmp_path / "new") == os.path.getsize(tmp_path / "b.mosaic")
     os.replace(tmp_path / "new", tmp_path / "b.mosaic")
     loader = iter(DataLoader(dataset, batch_size=None, num_workers=workers))
@@ -330,7 +330,9 @@ def test_a_file_that_was_removed_is_an_error(tmp_path):
 
 @pytest.mark.parametrize("workers", [0, 2])
 def test_a_table_with_column_files_stays_at_its_version(tmp_path, workers):
-    table = fm.MosaicTable.create(tmp_path / "t", pa.table({"id": range(100), "f0": np.arange(100.0)}))
+    table = fm.MosaicTable.create(
+        tmp_path / "t", pa.table({"id": range(100), "f0": np.arange(100.0)})
+    )
     table.add_columns(pa.table({"id": range(100), "f1": np.arange(100.0) + 1000}), on="id")
     by_path = MosaicIterable(tmp_path / "t", ["f*"], batch_size=30)
     by_dataset = MosaicIterable(table.dataset(), ["f*"], batch_size=30)
