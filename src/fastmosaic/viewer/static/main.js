@@ -1,0 +1,319 @@
+// The page: connects the panels, the filter, the keyboard and the URL.
+
+import { get, lines } from "./api.js";
+import { ColumnPanel } from "./columns.js";
+import { byId, bytes, count, counted, make } from "./dom.js";
+import { Grid } from "./grid.js";
+import { ProfilePanel } from "./profile.js";
+import { keep, reset, restore, selectColumn, shown, state, table } from "./state.js";
+import { Treemap } from "./treemap.js";
+
+let meta;
+let numMatches = null;
+let filtering;
+
+const tell = (text) => { byId("status").textContent = text; };
+
+function showMessage(title, detail = "", fields = null) {
+  const message = byId("message");
+  message.hidden = false;
+  message.className = fields ? "error" : "";
+  message.setAttribute("role", fields ? "alert" : "status");
+  message.replaceChildren(make("strong", { textContent: title }));
+  if (detail) message.append(make("span", { textContent: detail }));
+  if (fields) {
+    const list = make("dl");
+    for (const [name, value] of Object.entries(fields)) {
+      if (name !== "message") list.append(make("dt", { textContent: name.replace("_", " ") }), make("dd", { textContent: value }));
+    }
+    message.append(list);
+  }
+}
+
+function fail(error) {
+  if (error.name === "AbortError") return;
+  showMessage(error.message, "", error.fields ?? { kind: error.name });
+}
+
+const grid = new Grid({ openColumn, openValue, fail, tell });
+const profile = new ProfilePanel(() => { grid.style(); columns.list.draw(); });
+const columns = new ColumnPanel(selectionChanged, goToColumn);
+const treemap = new Treemap(openColumn, fail);
+
+function openColumn(column) {
+  profile.show(column);
+}
+
+async function goToColumn(column) {
+  document.body.classList.remove("columns-open");
+  let [found] = (await get("columns", { ...shown(), q: column.raw ?? column.name, mode: "prefix", to: 1000 })).items.filter((item) => item.id === column.id);
+  found ??= column;
+  if (found.at === null || found.at === undefined) {
+    selectColumn(column.id, true);
+    keep();
+    await selectionChanged();
+    [found] = (await get("columns", { ...shown(), q: column.raw ?? column.name, mode: "prefix", to: 1000 })).items.filter((item) => item.id === column.id);
+  }
+  if (state.view === "cells") await grid.goTo(found.at, grid.cursor.y);
+  openColumn(column);
+}
+
+async function openValue(column, row) {
+  const found = await get("cell", { ...table(), column: column.id, row });
+  byId("value-title").textContent = `${found.name}, row ${count(row)}`;
+  byId("value-text").textContent = found.text ?? "null";
+  byId("value-note").textContent = found.is_cut ? "The value is longer; this is its beginning." : "";
+  byId("value").showModal();
+}
+
+// ---- what is shown
+
+async function showCells(place = null) {
+  const chosen = await get("columns", { ...shown(), to: 1 });
+  const numRows = numMatches ?? meta.table.rows;
+  byId("message").hidden = true;
+  await grid.show(numRows, chosen.shown);
+  if (place) await grid.goTo(Math.min(place.x, Math.max(0, chosen.shown - 1)), Math.min(place.y, Math.max(0, numRows - 1)));
+  if (!meta.table.columns) showMessage("The table has no columns", counted(meta.table.rows, "row"));
+  else if (!chosen.shown) showMessage("No columns are selected", "Choose some in the list of columns.");
+  else if (!numRows) showMessage(state.where ? "No rows match the filter" : "The table has no rows");
+  facts();
+}
+
+function facts() {
+  const { rows, columns: width, bytes: size, format, files } = meta.table;
+  const matching = numMatches === null ? counted(rows, "row") : `${count(numMatches)} of ${counted(rows, "row")}`;
+  byId("facts").textContent = `${matching} × ${counted(width, "column")} · ${bytes(size)} · ${format}${files > 1 ? ` · ${counted(files, "file")}` : ""}`;
+}
+
+async function showView(place = null) {
+  const isCells = state.view === "cells";
+  byId("show-cells").setAttribute("aria-pressed", isCells);
+  byId("show-sizes").setAttribute("aria-pressed", !isCells);
+  byId("sizes").hidden = isCells;
+  byId("message").hidden = true;
+  if (isCells) await showCells(place);
+  else {
+    facts();
+    await treemap.show();
+    columns.show(true); // sizes are known now
+  }
+}
+
+function changeView(view) {
+  state.view = view;
+  keep();
+  return showView().catch(fail);
+}
+
+async function selectionChanged() {
+  columns.show(true);
+  if (state.view === "cells") await showCells().catch(fail);
+}
+
+// ---- filter
+
+async function applyFilter(where) {
+  filtering?.abort();
+  const running = (filtering = new AbortController());
+  const message = byId("where-message");
+  const progress = byId("where-progress");
+  byId("where").removeAttribute("aria-invalid");
+  message.className = "";
+  message.textContent = "";
+  if (!where) {
+    numMatches = null;
+    state.where = "";
+    return true;
+  }
+  progress.removeAttribute("value");
+  progress.hidden = false;
+  try {
+    for await (const line of lines("filter", { ...table(), where }, running.signal)) {
+      progress.value = line.progress;
+      message.textContent = `${counted(line.found, "row")} found`;
+      if (line.done) numMatches = line.found;
+    }
+    state.where = where;
+    message.textContent = `${count(numMatches)} of ${counted(meta.table.rows, "row")}`;
+    return true;
+  } catch (error) {
+    if (error.name === "AbortError") return false;
+    byId("where").setAttribute("aria-invalid", "true");
+    message.className = "error";
+    message.textContent = error.message;
+    return false;
+  } finally {
+    if (filtering === running) progress.hidden = true;
+  }
+}
+
+byId("filter").addEventListener("submit", async (event) => {
+  event.preventDefault();
+  if (!(await applyFilter(byId("where").value.trim()))) return;
+  state.y = 0;
+  keep();
+  if (state.view === "cells") await showCells({ x: state.x, y: 0 }).catch(fail);
+  if (state.column !== null) profile.show({ id: state.column });
+});
+
+// ---- sources and versions
+
+function showSources() {
+  const buttons = meta.sources.map((source, index) => {
+    const button = make("button", { type: "button", title: source.name, textContent: source.name.replace(/\/+$/, "").split("/").pop() || source.name });
+    button.setAttribute("aria-pressed", index === state.source);
+    button.addEventListener("click", () => {
+      reset("version", "q", "select", "where", "column", "x", "y", "at");
+      state.source = index;
+      keep();
+      open();
+    });
+    return button;
+  });
+  byId("tabs").replaceChildren(...buttons);
+  document.title = `${meta.sources[state.source]?.name ?? ""} – fastmosaic`;
+}
+
+async function showVersions() {
+  const label = byId("version-label");
+  label.hidden = !meta.table?.version;
+  if (label.hidden) return;
+  const found = await get("versions", { source: state.source });
+  byId("version").replaceChildren(
+    ...found.map((one) => make("option", { value: one.version, textContent: `${one.version} · ${one.operation} · ${one.time.slice(0, 16).replace("T", " ")}` })),
+  );
+  byId("version").value = meta.table.version;
+}
+
+byId("version").addEventListener("change", () => {
+  state.version = Number(byId("version").value);
+  reset("select", "column", "at");
+  keep();
+  open();
+});
+
+async function open() {
+  document.body.setAttribute("aria-busy", "true");
+  profile.running?.abort();
+  profile.element.hidden = true;
+  numMatches = null;
+  const place = { x: state.x, y: state.y };
+  byId("where").value = state.where;
+  byId("facts").textContent = "";
+  if (!meta) showMessage("Opening…");
+  try {
+    meta = await get("meta", table());
+    showSources();
+    if (meta.error) {
+      byId("version-label").hidden = true;
+      columns.list.pages = new Map();
+      columns.list.reset(0);
+      showMessage(meta.error.message, "", meta.error);
+      return;
+    }
+    byId("show-sizes").disabled = !meta.table.has_sizes;
+    for (const option of byId("sort").options) {
+      if (option.value === "nulls-") option.disabled = !meta.table.has_nulls;
+      if (option.value === "size-") option.disabled = !meta.table.has_sizes;
+    }
+    byId("by").options[1].disabled = meta.table.format !== "mosaic";
+    if (state.where && !(await applyFilter(state.where))) state.where = "";
+    await Promise.all([columns.show(), showView(place), showVersions()]);
+    if (state.column !== null && state.column < meta.table.columns) profile.show({ id: state.column });
+  } catch (error) {
+    fail(error);
+  }
+  document.body.setAttribute("aria-busy", "false");
+}
+
+// ---- dialogs
+
+byId("value-copy").addEventListener("click", () => navigator.clipboard.writeText(byId("value-text").textContent).then(() => tell("Copied the value")));
+
+async function suggest() {
+  const text = byId("goto-name").value.trim();
+  const list = byId("goto-list");
+  let items = text ? (await get("columns", { ...shown(), q: text, to: 8 })).items : [];
+  if (/^\d+$/.test(text) && Number(text) < meta.table.columns) {
+    items = [...(await get("columns", { ...shown(), from: text, to: Number(text) + 1 })).items, ...items];
+  }
+  // A name that is equal comes first.
+  items.sort((a, b) => (b.name === text) - (a.name === text));
+  list.replaceChildren(
+    ...items.slice(0, 8).map((item) => {
+      const button = make("button", { type: "button", textContent: item.name });
+      button.addEventListener("click", () => {
+        byId("goto").close();
+        goToColumn(item).catch(fail);
+      });
+      return button;
+    }),
+  );
+}
+
+byId("goto-name").addEventListener("input", suggest);
+byId("goto").querySelector("form").addEventListener("submit", async (event) => {
+  event.preventDefault();
+  await suggest();
+  byId("goto-list").querySelector("button")?.click();
+});
+
+// ---- keyboard, theme, small screens
+
+const ACTIONS = {
+  "/": () => {
+    document.body.classList.add("columns-open");
+    byId("search").focus();
+    byId("search").select();
+  },
+  f: () => byId("where").focus(),
+  g: () => {
+    byId("goto-name").value = "";
+    byId("goto-list").replaceChildren();
+    byId("goto").showModal();
+  },
+  i: () => {
+    const column = grid.heads.get(grid.cursor.x);
+    if (column) openColumn(column);
+  },
+  "?": () => byId("help").showModal(),
+};
+
+addEventListener("keydown", (event) => {
+  if (document.querySelector("dialog[open]")) return;
+  if (event.key === "Escape") {
+    const isTyping = event.target.matches("input, select");
+    if (!isTyping && !profile.element.hidden) profile.close();
+    document.body.classList.remove("columns-open");
+    grid.element.focus();
+    return;
+  }
+  if (event.ctrlKey || event.altKey || event.metaKey || event.target.matches("input:not([type=checkbox]), select")) return;
+  const action = ACTIONS[event.key];
+  if (action) {
+    event.preventDefault();
+    action();
+  }
+});
+
+byId("show-cells").addEventListener("click", () => changeView("cells"));
+byId("show-sizes").addEventListener("click", () => changeView("sizes"));
+byId("help-button").addEventListener("click", ACTIONS["?"]);
+byId("toggle-columns").addEventListener("click", () => document.body.classList.toggle("columns-open"));
+byId("theme").addEventListener("click", () => {
+  const root = document.documentElement;
+  const isDark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+  root.dataset.theme = isDark ? "light" : "dark";
+  localStorage.setItem("fastmosaic-theme", root.dataset.theme);
+  if (state.column !== null) profile.show({ id: state.column }); // a canvas has the colours of its time
+});
+const theme = localStorage.getItem("fastmosaic-theme");
+if (theme === "dark" || theme === "light") document.documentElement.dataset.theme = theme;
+
+addEventListener("hashchange", () => {
+  restore();
+  open();
+});
+restore();
+open();

@@ -1,0 +1,111 @@
+// Where the bytes are: areas in proportion to compressed sizes.
+
+import { get } from "./api.js";
+import { byId, bytes, count, make, svg } from "./dom.js";
+import { keep, state, table } from "./state.js";
+
+// Divide a rectangle among sizes, which descend, so that parts are close to squares.
+export function squarified(sizes, x, y, width, height) {
+  const total = sizes.reduce((sum, size) => sum + size, 0);
+  const scale = total ? (width * height) / total : 0;
+  const found = [];
+  let rest = sizes.map((size) => size * scale);
+  const worst = (row, side) => {
+    const sum = row.reduce((a, b) => a + b, 0);
+    return Math.max((side * side * row[0]) / (sum * sum), (sum * sum) / (side * side * row.at(-1)));
+  };
+  while (rest.length && rest[0] > 0) {
+    const side = Math.min(width, height);
+    let length = 1;
+    while (length < rest.length && rest[length] > 0 && worst(rest.slice(0, length + 1), side) <= worst(rest.slice(0, length), side)) length += 1;
+    const row = rest.slice(0, length);
+    rest = rest.slice(length);
+    const thick = row.reduce((a, b) => a + b, 0) / side;
+    let at = 0;
+    for (const area of row) {
+      const long = area / thick;
+      found.push(width >= height ? [x, y + at, thick, long] : [x + at, y, long, thick]);
+      at += long;
+    }
+    if (width >= height) [x, width] = [x + thick, width - thick];
+    else [y, height] = [y + thick, height - thick];
+  }
+  return found;
+}
+
+export class Treemap {
+  constructor(openColumn, fail) {
+    this.element = byId("treemap");
+    this.openColumn = openColumn;
+    this.fail = fail;
+    byId("by").addEventListener("change", () => {
+      state.by = byId("by").value;
+      this.zoom("");
+    });
+    new ResizeObserver(() => this.found && this.draw()).observe(this.element);
+  }
+
+  zoom(at) {
+    state.at = at;
+    keep();
+    return this.show();
+  }
+
+  async show() {
+    byId("by").value = state.by;
+    const asked = (this.asked = {});
+    try {
+      const found = await get("sizes", { ...table(), by: state.by, at: state.at });
+      if (asked !== this.asked) return;
+      this.found = found;
+      this.draw();
+    } catch (error) {
+      if (asked === this.asked) this.fail(error);
+    }
+  }
+
+  crumbs() {
+    const all = make("button", { type: "button", textContent: "All columns" });
+    all.addEventListener("click", () => this.zoom(""));
+    const here = state.at ? [`› ${state.by === "bucket" ? `bucket ${state.at}` : state.at}`] : [];
+    byId("crumbs").replaceChildren(all, ...here, ` ${bytes(this.found.bytes)}`);
+  }
+
+  draw() {
+    this.crumbs();
+    const { clientWidth: width, clientHeight: height } = this.element;
+    const areas = [...this.found.areas];
+    if (this.found.rest) areas.push({ name: `${count(this.found.rest.groups)} others`, bytes: this.found.rest.bytes });
+    const picture = svg("svg", { viewBox: `0 0 ${width} ${height}`, role: "group", "aria-label": "Sizes of columns" });
+    squarified(areas.map((area) => area.bytes), 0, 0, width, height).forEach(([x, y, w, h], index) => {
+      picture.append(this.area(areas[index], index, x, y, w, h));
+    });
+    this.element.replaceChildren(picture);
+  }
+
+  area(area, index, x, y, width, height) {
+    const inside = area.columns ? `, ${count(area.columns)} columns` : "";
+    const label = `${area.name}: ${bytes(area.bytes)}${inside}`;
+    const group = svg("g", {}, svg("rect", { x, y, width, height, rx: 3, class: `t${index % 8}` }), svg("title", {}, label));
+    if (width > 50 && height > 18) {
+      const letters = Math.floor((width - 10) / 6.4);
+      const name = area.name.length > letters ? `${area.name.slice(0, Math.max(1, letters - 1))}…` : area.name;
+      group.append(svg("text", { x: x + 6, y: y + 14 }, name));
+      if (height > 34) group.append(svg("text", { x: x + 6, y: y + 28, class: "bytes" }, bytes(area.bytes)));
+    }
+    const act = area.at !== undefined ? () => this.zoom(area.at) : area.id !== undefined ? () => this.openColumn(area) : null;
+    if (act) {
+      group.setAttribute("role", "button");
+      group.setAttribute("tabindex", "0");
+      group.setAttribute("aria-label", label);
+      group.addEventListener("click", act);
+      group.addEventListener("keydown", (event) => {
+        if (event.key === "Enter" || event.key === " ") {
+          event.preventDefault();
+          act();
+        }
+      });
+    }
+    return group;
+  }
+}
