@@ -214,7 +214,7 @@ class _MosaicInput(Input):
         return self._read(query, advance, schema)
 
     def take(self, numbers: Sequence[int], columns: Sequence[str]) -> pa.Table:
-        return self.fileset.take(numbers, self.fileset.query(columns))
+        return self.fileset.take(pa.array(numbers, pa.int64()), self.fileset.query(columns))
 
     def _matching(self, condition: Condition) -> Iterator[tuple[int, pa.Array]]:
         query = self.fileset.query([], condition.expression(self.columns))
