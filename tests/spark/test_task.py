@@ -61,7 +61,7 @@ def test_tasks_of_a_planned_scan(path):
     splits = pa.RecordBatch.from_pydict({"split": [pickle.dumps(one) for one in planned.splits]})
     rows, modules = run(planned.reader(), [splits])
     assert rows == [{"id": 1}, {"id": 2}, {"id": 3}]
-    assert modules == ["origin", "schemas", "task", "versions"]  # and not the planner
+    assert modules == ["connection", "origin", "schemas", "task", "versions"]  # and not the planner
 
 
 def test_batches_have_few_rows(tmp_path):

@@ -1,18 +1,19 @@
 """Mosaic files in Spark: reading with column pruning, writing, and jobs over files.
 
-app        the jobs as an application for spark-submit
-gateway    a second gateway to Spark's JVM, for the objects that Spark's planner calls
-jobs       add_columns, fold, vacuum, convert, compact, concat, verify, profile
-jvm        access to classes in Spark's JVM that are not public API
-lake       catalog: the tables below a directory as tables of Spark SQL
-mapped     read and write through mapInArrow, for Spark 3.5
-origin     the hidden column that tells the file and the number of a row
-planner    read: a DataFrame that Spark's planner prunes
-schemas    convert between Spark schemas and Arrow schemas
-sessions   session: start Spark so that its workers run this Python
-source     the data source "mosaic", which Spark finds without an import; write
-task       read splits inside Spark's tasks
-versions   what differs between the versions of Spark
+app         the jobs as an application for spark-submit
+connection  the connection of a worker to the JVM, without pauses
+gateway     a second gateway to Spark's JVM, for the objects that Spark's planner calls
+jobs        add_columns, fold, vacuum, convert, compact, concat, verify, profile
+jvm         access to classes in Spark's JVM that are not public API
+lake        catalog: the tables below a directory as tables of Spark SQL
+mapped      read and write through mapInArrow, for Spark 3.5
+origin      the hidden column that tells the file and the number of a row
+planner     read: a DataFrame that Spark's planner prunes
+schemas     convert between Spark schemas and Arrow schemas
+sessions    session: start Spark so that its workers run this Python
+source      the data source "mosaic", which Spark finds without an import; write
+task        read splits inside Spark's tasks
+versions    what differs between the versions of Spark
 """
 
 import importlib

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from ..dataset.tasks import Split, SplitScan
 from ..query.query import Query
+from .connection import PromptTask
 from .origin import ORIGIN, origin_of
 from .schemas import cast_for_spark
 
@@ -23,7 +24,7 @@ MAX_BATCH_BYTES: Final = 32 << 20
 MAX_BATCH_ROWS: Final = 1 << 16
 
 
-class PlannedReader:
+class PlannedReader(PromptTask):
     """The function that tasks of a planned scan run.
 
     Spark passes batches of pickled splits and receives the rows of these splits.
@@ -40,7 +41,7 @@ class PlannedReader:
         _exempt_modules()
 
 
-class NumberedReader:
+class NumberedReader(PromptTask):
     """The function that tasks run if a query asks for the files and numbers of rows.
 
     `schema` contains the columns of the scan and the one that tells where rows are from.
@@ -62,7 +63,7 @@ class NumberedReader:
                     yield pa.RecordBatch.from_arrays(columns, schema=self._schema)
 
 
-class SplitReader:
+class SplitReader(PromptTask):
     """Reads splits for the data source, applies the user's filters and casts to Spark's types."""
 
     def __init__(self, scan: SplitScan, query: Query, schema: pa.Schema) -> None:

@@ -11,13 +11,14 @@ import pyarrow as pa
 
 from ...dataset.version import BaseFile
 from ...table.rows import RowWriter
+from ..connection import PromptTask
 from ..schemas import cast_from_spark
 
 __all__ = ["TaskWriter"]
 
 
 @dataclass(frozen=True)
-class TaskWriter:
+class TaskWriter(PromptTask):
     """The function that tasks of a write run: it writes base files and returns their descriptions.
 
     Spark passes batches of rows and receives one batch, whose only value is the pickled message.
