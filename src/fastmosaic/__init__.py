@@ -21,6 +21,7 @@ if typing.TYPE_CHECKING:
     from .dataset.arrow import MosaicDataset
     from .dataset.compact import CompactionReport, compact
     from .dataset.concat import concat
+    from .dataset.lookup import lookup
     from .dataset.open_files import WrittenFile
     from .dataset.write import WriteProgress, WriteReport, write_dataset
     from .file.concat import ConcatReport
@@ -66,6 +67,7 @@ __all__ = [
     "WrittenFile",
     "compact",
     "concat",
+    "lookup",
     "read_matrix",
     "read_metadata",
     "read_pandas",
@@ -99,6 +101,7 @@ _ON_USE = {
     "WrittenFile": "dataset.open_files",
     "compact": "dataset.compact",
     "concat": "dataset.concat",
+    "lookup": "dataset.lookup",
     "read_matrix": "interop.matrix",
     "read_pandas": "interop.pandas",
     "scan_polars": "interop.polars",

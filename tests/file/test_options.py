@@ -126,6 +126,7 @@ VALUES = {
     OptionKind.INTEGER: [1, 22],
     OptionKind.SIZE: [1, 1 << 30],
     OptionKind.BOOLEAN: [True, False],
+    OptionKind.NAMES: [["a"], ["a", "b c, d"]],
     OptionKind.COLUMNS: [True, False, ["a", "b c, d"], []],
 }
 

@@ -14,6 +14,7 @@ hive         Hive partitions: directories named `key=value` and the columns they
 hive_split   Split batches by the values of partition columns
 joined_files  Files with the same rows, such as a base file and its column files, read as one
 leaves       Leaves of columns: a struct counts as its fields
+lookup       lookup: rows of files, directories and tables by key
 numbers      The numbers of the rows that match a filter
 open_files   Rows to files: a few open files for partitions, and bounded memory
 plan         Which files and row groups a query reads, and in what portions

@@ -17,6 +17,7 @@ from ..errors import UnsupportedError
 from ..format.paths import leaves
 from ..memory import MemoryLimit
 from ..query.filters import project
+from ..query.keys import Lookup, Missing
 from ..query.query import fields_of
 from ..query.rows import one_batch, row_numbers, sampled, take_rows
 from .fileset import FileSet, Partitioning
@@ -282,6 +283,33 @@ class MosaicDataset(ds.Dataset):
         """
         numbers = sampled(self._files.count_rows(), n, seed)
         return self._files.take(numbers, self._files.query(columns), use_threads)
+
+    def lookup(
+        self,
+        keys: Any,
+        *,
+        key: str | Sequence[str] = "id",
+        columns: Sequence[str] | None = None,
+        missing: Missing = "null",
+        use_threads: bool = True,
+    ) -> pa.Table:
+        """Read the rows that have some keys, in the order of the keys; see `lookup`.
+
+        Examples
+        --------
+        >>> import tempfile, pyarrow as pa, fastmosaic as fm
+        >>> with tempfile.TemporaryDirectory() as path:
+        ...     fm.write_table(pa.table({"id": [1, 2]}), f"{path}/a.mosaic")
+        ...     fm.write_table(pa.table({"id": [3], "name": ["c"]}), f"{path}/b.mosaic")
+        ...     fm.MosaicDataset(path).lookup([3, 1]).to_pylist()
+        [{'id': 3, 'name': 'c'}, {'id': 1, 'name': None}]
+        """
+        query = self._files.query(columns)
+        wanted = Lookup(self._files.columns, keys, key, missing)
+        self._files.find(wanted, use_threads)
+        return wanted.finish(
+            query, lambda numbers, plain: self._files.take(numbers, plain, use_threads)
+        )
 
     # The inherited versions use a C++ dataset and would crash the interpreter.
 

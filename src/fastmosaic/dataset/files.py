@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from ..errors import CorruptFileError, MosaicError, UnsupportedError
 from ..file.dictionaries import FileDictionaries
+from ..file.key_index import KeyIndex
 from ..file.opening import SchemaCache, read_end
 from ..file.scan import Accepts, Scanner, ScanRequest
 from ..format.annex import Base
@@ -20,6 +21,7 @@ from ..format.metadata import FileMetaData
 from ..format.user_schema import UserSchema
 from ..memory import Memory
 from ..query.filters import Statistics
+from ..query.keys import Lookup
 from ..query.query import Query
 from ..query.rows import Rows
 from ..schemas.fit import Fit, Fits
@@ -142,6 +144,18 @@ class File(FoundFile):
             source = Source(self.name, self.size, is_local=self.is_local, read=self._read_at)
             self._dictionaries = FileDictionaries(source, self.metadata)
         return self._dictionaries
+
+    def key_rows(self, wanted: Lookup) -> list[int] | None:
+        """Return the rows that may have some keys by the key index; None if it cannot tell."""
+        if not self._reading.logical or self.metadata.key_index is None:
+            return None
+        if not wanted.fits(self.columns):
+            return None
+        index = KeyIndex.of(self.metadata, wanted.names)
+        if index is None:
+            return None
+        with self.opened() as source:
+            return index.rows_of(wanted.complete, source)
 
     def identity(self) -> Base:
         """Return what column files of a table refer to this file by."""

@@ -23,8 +23,9 @@ from ..file.scan import MIN_THREADED_BYTES
 from ..format.column_set import ColumnSet
 from ..format.user_schema import Attached, agreed
 from ..memory import Memory, MemoryLimit, checked_limit
+from ..query.keys import Lookup
 from ..query.query import Query
-from ..query.rows import Rows, concatenated, rows_without_columns, take_rows
+from ..query.rows import RowCounter, Rows, concatenated, one_batch, rows_without_columns, take_rows
 from ..schemas.fit import Fits
 from ..schemas.union import Fixed, Union
 from ..schemas.widen import check_same
@@ -312,6 +313,40 @@ class FileSet:
         plain = replace(query, attached=None)
         table = take_rows(self.read_query(plain, use_threads), numbers)
         return table if query.attached is None else query.attached.put_on(table)
+
+    def find(self, wanted: Lookup, use_threads: bool = True) -> None:
+        """Find the rows of keys, in files and row groups that may contain them."""
+        query = self.query(wanted.names, wanted.expression)
+        fits = Fits(query.schema, self.partitions)
+        self._open([file for file in self.files if isinstance(file, File)])
+        first = 0
+        for file in self.files:
+            for one in self.only([file]).plan(query):
+                if wanted.is_done:
+                    return
+                self._find_in(one, first, wanted, fits, use_threads)
+            first += file.num_rows
+
+    def _find_in(
+        self, one: FilePlan, first: int, wanted: Lookup, fits: Fits, use_threads: bool
+    ) -> None:
+        """Find the rows of keys in a file, whose first row is number `first`."""
+        edges = one.file.metadata.row_edges
+        found = one.file.part_with(wanted.names[0]).key_rows(wanted)
+        if found is None:
+            numbers = RowCounter(edges, one.groups, first)
+            for batch in one.file.batches(fits, one.groups, use_threads):
+                wanted.add(numbers.next(batch.num_rows), batch)
+            return
+        rows = Rows.numbered(found)
+        memory = Memory(self.reading.memory_limit)
+        for group in one.groups:
+            own = rows.within(edges[group], edges[group + 1])
+            if len(own):
+                start = first + edges[group]
+                listed = [start + number for a, b in own.ranges for number in range(a, b)]
+                batches = one.file.read(fits, [group], use_threads, memory, rows)
+                wanted.add(listed, one_batch(pa.Table.from_batches(batches)))
 
     def count_rows(self, filters: Any = None, use_threads: bool = True) -> int:
         """Count the rows that match; without a filter, only metadata is read."""

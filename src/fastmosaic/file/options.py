@@ -43,6 +43,8 @@ class WriteOptions(TypedDict, total=False):
     row_group_bytes: int
     num_buckets: int
     array_layout: str
+    layout: str
+    write_key_index: str | Sequence[str] | None
     use_threads: bool
     page_size_threshold: int | None
     max_dict_entries: int | None
@@ -58,6 +60,7 @@ class OptionKind(Enum):
     INTEGER = "integer"
     SIZE = "size"  # a number of bytes; as text also 64k, 64m, 64g
     BOOLEAN = "boolean"  # as text true or false
+    NAMES = "names"  # a name or a list of names; as text "a, b" or a JSON list
     COLUMNS = "columns"  # a boolean or a list of names; as text also "a, b" or a JSON list
 
 
@@ -88,6 +91,15 @@ class Option:
             case OptionKind.BOOLEAN:
                 if not isinstance(value, bool):
                     raise TypeError(f"{self.name} must be True or False, not {value!r}")
+            case OptionKind.NAMES:
+                names = [value] if isinstance(value, str) else value
+                if not isinstance(names, Sequence) or not all(
+                    isinstance(one, str) for one in names
+                ):
+                    raise TypeError(f"{self.name} must be one or more column names, not {value!r}")
+                if not names or len(set(names)) < len(names):
+                    raise ValueError(f"{self.name} must name different columns, not {value!r}")
+                return list(names)
             case OptionKind.COLUMNS:
                 if isinstance(value, bool):
                     return value
@@ -130,6 +142,8 @@ class Option:
                 value = parse_size(text)
             case OptionKind.BOOLEAN:
                 value = parse_boolean(text)
+            case OptionKind.NAMES:
+                value = parse_names(text)
             case OptionKind.COLUMNS:
                 is_boolean = text.lower() in _TRUTH
                 value = parse_boolean(text) if is_boolean else parse_names(text)
@@ -216,6 +230,19 @@ _TABLE: Final = (
         metavar="LAYOUT",
         choices=("columns", "block"),
     ),
+    Option(
+        "layout",
+        OptionKind.CHOICE,
+        "auto",
+        "what the file is made for: auto, or serving (few rows at a time)",
+        choices=("auto", "serving"),
+    ),
+    Option(
+        "write_key_index",
+        OptionKind.NAMES,
+        None,
+        "column or columns to write a key index for, for lookups",
+    ),
     Option("use_threads", OptionKind.BOOLEAN, True, "encode on all cores"),
     Option(
         "page_size_threshold",
@@ -257,6 +284,8 @@ _TABLE: Final = (
         is_compatibility=True,
     ),
 )
+# Of `layout="serving"`, unless the caller chooses others: few rows to decompress, each column alone.
+SERVING: Final[Mapping[str, Any]] = {"row_group_size": 4096, "page_size_threshold": 0}
 OPTIONS: Final[Mapping[str, Option]] = {option.name: option for option in _TABLE}
 
 
@@ -270,7 +299,10 @@ def completed(
     """
     check_names(options, function)
     given = {name: OPTIONS[name].check(value) for name, value in options.items()}
-    return cast(WriteOptions, {name: option.default for name, option in OPTIONS.items()} | given)
+    defaults = {name: option.default for name, option in OPTIONS.items()}
+    if given.get("layout") == "serving":
+        defaults |= SERVING
+    return cast(WriteOptions, defaults | given)
 
 
 def check_names(options: Mapping[str, Any], function: Callable[..., Any] | None = None) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property, partial
 from types import TracebackType
-from typing import IO, Any, Self, TypeAlias
+from typing import IO, TYPE_CHECKING, Any, Self, TypeAlias
 
 import pyarrow as pa
 
@@ -18,12 +18,16 @@ from ..format.metadata import FileMetaData
 from ..format.user_schema import Attached
 from ..memory import Memory, MemoryLimit, checked_limit
 from ..query.query import Query
-from ..query.rows import row_numbers, sampled
+from ..query.rows import RowCounter, Rows, one_batch, row_numbers, sampled
 from ..storage.location import locate
 from ..storage.source import Source, open_source
 from .dictionaries import FileDictionaries
 from .opening import read_end
 from .scan import Accepts, Scanner, ScanRequest
+
+if TYPE_CHECKING:
+    from ..query.keys import Lookup, Missing
+    from .key_index import KeyIndex
 
 Readable: TypeAlias = (
     str | os.PathLike[str] | IO[bytes] | bytes | pa.NativeFile | pa.Buffer | Source
@@ -91,6 +95,7 @@ class MosaicFile:
         else:
             self._columns = FileSchema(self._metadata.schema_block)
         self._scanner = Scanner(self._source, self._metadata, tail, strict)
+        self._key_indexes: dict[tuple[str, ...], KeyIndex | None] = {}
         self._closed = False
 
     @property
@@ -222,6 +227,65 @@ class MosaicFile:
         """
         numbers = sampled(self._metadata.num_rows, n, seed)
         return self.take(numbers, columns, use_threads=use_threads)
+
+    def lookup(
+        self,
+        keys: Any,
+        *,
+        key: str | Sequence[str] = "id",
+        columns: Sequence[str] | None = None,
+        missing: Missing = "null",
+        use_threads: bool = True,
+    ) -> pa.Table:
+        """Read the rows that have some keys, in the order of the keys; see `lookup`.
+
+        Examples
+        --------
+        >>> import pyarrow as pa, fastmosaic as fm
+        >>> sink = pa.BufferOutputStream()
+        >>> fm.write_table(pa.table({"id": [10, 20, 30], "name": ["a", "b", "c"]}), sink)
+        >>> fm.MosaicFile(sink.getvalue()).lookup([30, 7, 10], columns=["name"])["name"].to_pylist()
+        ['c', None, 'a']
+        """
+        from ..query.keys import Lookup  # on use, because it takes longer than reading a column
+
+        query = self._query(columns, None)
+        with located(file=self._source.name):
+            wanted = Lookup(self._columns, keys, key, missing)
+            self._find(wanted, use_threads)
+
+            def take(numbers: pa.Int64Array, plain: Query) -> pa.Table:
+                return plain.take(numbers, lambda one: self._read(one, None, use_threads))
+
+            return wanted.finish(query, take)
+
+    def _find(self, wanted: Lookup, use_threads: bool) -> None:
+        """Find the rows of keys, in row groups that may contain them."""
+        if wanted.is_done:
+            return
+        if self._logical and (index := self._key_index(wanted.names)) is not None:
+            rows = index.rows_of(wanted.complete, self._source)
+            query = Query.of(self._columns, wanted.names, rows=Rows.numbered(rows))
+            wanted.add(rows, one_batch(self._read(query, None, use_threads)))
+            return
+        query = Query.of(self._columns, wanted.names, wanted.expression)
+        groups = self._groups(query, None)
+        request = self._request(query, use_threads, lambda _, __: True)
+        numbers = RowCounter(self._metadata.row_edges, groups)
+        for batch in self._scanner.batches(request, groups, 1):
+            wanted.add(numbers.next(batch.num_rows), batch)
+            if wanted.is_done:
+                return
+
+    def _key_index(self, names: Sequence[str]) -> KeyIndex | None:
+        """Return the key index of the file, if it has one for these columns."""
+        if self._metadata.key_index is None:
+            return None
+        from .key_index import KeyIndex
+
+        if tuple(names) not in self._key_indexes:
+            self._key_indexes[tuple(names)] = KeyIndex.of(self._metadata, names)
+        return self._key_indexes[tuple(names)]
 
     def read_row_group(
         self, i: int, columns: Sequence[str] | None = None, *, use_threads: bool = True

@@ -8,7 +8,7 @@ from typing import Final
 import pyarrow as pa
 
 from ..errors import CorruptFileError, printable
-from ..format.annex import Annex, BlockChecksums
+from ..format.annex import Annex, BlockChecksums, KeySection
 from ..format.fixed_sizes import check_sizes
 from ..format.index import Bucket, Statistic
 from ..format.metadata import FileMetaData
@@ -19,6 +19,7 @@ from ..format.wire import Compression, crc32c
 from ..storage.source import Source, open_source, read_ranges
 from ..threads import map_in_order
 from .dictionaries import FileDictionaries, dictionaries_in, part_of
+from .key_index import KeyCollector
 from .opening import Opening
 from .reader import Readable
 from .scan import MIN_THREADED_BYTES, Scanner, ScanRequest
@@ -182,6 +183,11 @@ class _Check(Notes):
             if is_inner:
                 self.problems.append(Problem("there are dictionaries inside the dictionaries"))
                 return
+        keys = None
+        with self.noting(part="annex", offset=footer.schema_offset):
+            keys = self.metadata.key_index
+        if keys is not None:
+            data_end, _ = keys
         self._check_places(self.metadata, data_end if is_whole else None)
         if deep and is_sure:
             for group in range(self.metadata.num_row_groups):
@@ -190,6 +196,8 @@ class _Check(Notes):
             self._check_dictionaries(*dictionaries, deep)
         if footer.restores_types and not self.problems:
             self._check_types(self.metadata, deep)
+        if keys is not None and is_sure and deep and not self.problems:
+            self._check_keys(self.metadata, *keys)
         if is_sure:
             self._conclude(self.metadata, annex, blocks, deep)
         else:
@@ -263,6 +271,28 @@ class _Check(Notes):
 
     def _gap(self, start: int, end: int) -> None:
         self.problems.append(Problem(f"{end - start} bytes do not belong to any block", start))
+
+    def _check_keys(self, metadata: FileMetaData, offset: int, section: KeySection) -> None:
+        """Check that the key index is the one of the keys in the file."""
+        with self.noting(part="key index", offset=offset):
+            columns = metadata.columns
+            for name in section.names:
+                if columns.find(name) is None:
+                    raise CorruptFileError("the column of the key does not exist", column=name)
+            collector = KeyCollector(section.names, columns.select(section.names))
+            request = ScanRequest(columns.projection(columns.select(section.names)))
+            groups = range(metadata.num_row_groups)
+            for batch in Scanner(self.source, metadata).batches(request, groups, 1):
+                collector.add(batch)
+            blocks = list(collector.blocks())
+            at = offset
+            for number, block in enumerate(blocks):
+                if self.source.read_at(at, len(block)).to_pybytes() != block:
+                    raise CorruptFileError(f"block {number} does not match the keys of the rows")
+                at += len(block)
+            if collector.section(blocks) != section:
+                raise CorruptFileError("the section in the annex does not match the keys")
+            self.checked.append(f"key index: {section.count} keys match those of the rows")
 
     # ---- types of the user
 

@@ -29,6 +29,7 @@ from . import layout
 from .batches import open_batches
 from .dictionaries import DictionaryCollector
 from .encode import RowGroupEncoder
+from .key_index import KeyCollector
 from .options import WriteOptions, accepts_options, completed
 from .pending import PendingRows
 from .row_group import FinishedRowGroup, StoredRowGroup, difference
@@ -78,6 +79,13 @@ class MosaicWriter:
         How lists of scalars are stored: as a column of lengths and a column of elements, or as an
         array data block, as in Kudu, of at most 65,535 elements per list. The Apache reader does
         not support blocks and rejects files that contain them.
+    layout : {"auto", "serving"}, default "auto"
+        What the file is made for. "serving" writes row groups of 4,096 rows and stores each column
+        as a page, so that reading a few rows decompresses little. The file is larger. The options
+        `row_group_size` and `page_size_threshold` override it.
+    write_key_index : str or list of str, optional
+        The column, or the columns, whose values `lookup` can find without reading the column. The
+        index takes 12 bytes for each row. It requires the annex.
     use_threads : bool, default True
         Whether to encode buckets on all cores. The file is the same either way.
     page_size_threshold : int, optional
@@ -145,6 +153,11 @@ class MosaicWriter:
         self._encoder = RowGroupEncoder(self._block, chosen, self._shred)
         self._compression = self._encoder.compression
 
+        self._keys: KeyCollector | None = None
+        if (names := chosen["write_key_index"]) is not None:
+            if not annex:
+                raise ValueError("write_key_index requires an annex; remove annex=False")
+            self._keys = KeyCollector(names, plain)
         self._pending = PendingRows(self._encoder, self._row_group_bytes)
         self._row_groups: list[bytes] = []
         self._compared: tuple[SchemaBlock, Compression] | None = None  # with those of the file
@@ -211,6 +224,8 @@ class MosaicWriter:
             self._dictionaries.add(batch)
         for part in list(self._fits(batch)):
             with self._abandoning():
+                if self._keys is not None:
+                    self._keys.add(part)
                 for piece in self._pieces(self._shred(part)):
                     self._buffer(piece, piece.num_rows < part.num_rows)
                 self._pending.settle()
@@ -275,6 +290,8 @@ class MosaicWriter:
 
     def unlike(self, metadata: FileMetaData) -> str | None:
         """Return why row groups of another file cannot be appended, or None if they can."""
+        if self._keys is not None:
+            return "a file with a key index needs the values of its key"
         key = metadata.schema_block, metadata.codec
         if key != self._compared:
             self._compared = key
@@ -344,6 +361,12 @@ class MosaicWriter:
             index = b"".join(self._row_groups)
             schema = self.schema
             dictionaries = None
+            keys = None
+            if self._keys is not None:
+                blocks = list(self._keys.blocks())
+                keys = self._keys.section(blocks)
+                for part in blocks:
+                    self._sink.write(part)
             if self._dictionaries:
                 schema = self._dictionaries.widened(schema)
                 dictionaries = self._write_dictionaries(self._dictionaries.table())
@@ -356,6 +379,7 @@ class MosaicWriter:
                 dictionaries,
                 user_schema.encode_common(common),
                 self._base,
+                keys,
             )
             schema_offset = self._sink.tell()
             if self._annex:

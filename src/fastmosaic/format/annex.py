@@ -19,6 +19,9 @@ footer has a flag for it.
        6    uv length of the dictionaries, a Mosaic file that ends where the annex begins: see
             file/dictionaries.py
        7    an Arrow IPC schema message: see user_schema.py
+       8    of a key index, which ends where the dictionaries or else the annex begins: uv number of
+            columns of the key, each uv length and name in UTF-8, uv number of keys, then u64le first
+            hash and u32le CRC-32C of each of its blocks: see file/key_index.py
 
 zstd's own checksums cover the content of a frame, but some bits of its headers can change without
 any effect on the values. Section 4 lets `verify` detect such changes; reading does not need it.
@@ -48,6 +51,7 @@ class Section(IntEnum):
     BASE = 5
     DICTIONARIES = 6
     COMMON = 7
+    KEYS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +139,48 @@ class Base:
 
 
 @dataclass(frozen=True, slots=True)
+class KeySection:
+    """A key index: the columns of the key, how many keys there are, and what its blocks contain."""
+
+    names: tuple[str, ...]
+    count: int
+    blocks: tuple[tuple[int, int], ...]  # first hash and CRC-32C of each
+
+    BLOCK_KEYS: ClassVar = 4096
+    KEY_BYTES: ClassVar = 12
+    LAYOUT: ClassVar = struct.Struct("<QI")
+
+    @property
+    def size(self) -> int:
+        """The size of the key index, without this section."""
+        return self.KEY_BYTES * self.count
+
+    def encode(self) -> bytes:
+        out = bytearray()
+        put_varint(out, len(self.names))
+        for name in self.names:
+            put_bytes(out, name.encode())
+        put_varint(out, self.count)
+        return bytes(out) + b"".join(self.LAYOUT.pack(*block) for block in self.blocks)
+
+    @classmethod
+    def decode(cls, body: bytes) -> KeySection:
+        cursor = Cursor(body)
+        try:
+            names = tuple(cursor.bytes().decode() for _ in range(cursor.varint()))
+        except UnicodeDecodeError as error:
+            raise CorruptFileError("a column of the key index is not UTF-8") from error
+        count = cursor.varint()
+        rest = cursor.take(cursor.remaining)
+        num_blocks = -(-count // cls.BLOCK_KEYS)
+        if not names or len(rest) != num_blocks * cls.LAYOUT.size:
+            raise CorruptFileError(
+                f"the section of the key index has {len(rest)} bytes for {num_blocks} blocks"
+            )
+        return cls(names, count, tuple(cls.LAYOUT.iter_unpack(rest)))
+
+
+@dataclass(frozen=True, slots=True)
 class Annex:
     """The known sections of an annex; None for each that is missing."""
 
@@ -145,6 +191,7 @@ class Annex:
     dictionaries: int | None = None  # their size
     common: bytes | None = None
     base: Base | None = None
+    keys: KeySection | None = None
     size: int = field(default=0, compare=False)  # in the file that it was read from
 
     TRAILER: ClassVar = struct.Struct("<II4s")  # CRC-32C, length, magic
@@ -168,6 +215,8 @@ class Annex:
             _put_section(out, Section.DICTIONARIES, bytes(length))
         if self.common is not None:
             _put_section(out, Section.COMMON, self.common)
+        if self.keys is not None:
+            _put_section(out, Section.KEYS, self.keys.encode())
         return bytes(out) + self.TRAILER.pack(
             crc32c(out), len(out) + self.TRAILER.size, ANNEX_MAGIC
         )
@@ -206,6 +255,7 @@ class Annex:
             _dictionaries(found.get(Section.DICTIONARIES)),
             found.get(Section.COMMON),
             Base.decode(found[Section.BASE]) if Section.BASE in found else None,
+            KeySection.decode(found[Section.KEYS]) if Section.KEYS in found else None,
             len(data),
         )
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from ..errors import CorruptFileError
 from . import user_schema
-from .annex import Annex, BlockChecksums, Checksums
+from .annex import Annex, BlockChecksums, Checksums, KeySection
 from .bucket import Layout
 from .column_statistics import ColumnStatistics, GroupStatistics, as_python
 from .file_schema import FileSchema
@@ -199,6 +199,22 @@ class FileMetaData:
                 part="annex",
             )
         return end - size, size
+
+    @property
+    def key_index(self) -> tuple[int, KeySection] | None:
+        """Offset of the key index in the file, and what is known about it; None without one."""
+        if self.annex is None or self.annex.keys is None:
+            return None
+        end = self.footer.schema_offset - self.annex.size
+        if self.dictionaries is not None:
+            end = self.dictionaries[0]
+        size = self.annex.keys.size
+        if size > end:
+            raise CorruptFileError(
+                f"the key index has {size} bytes, but there are only {end} before its end",
+                part="annex",
+            )
+        return end - size, self.annex.keys
 
     @property
     def schema_block(self) -> SchemaBlock:

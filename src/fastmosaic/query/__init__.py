@@ -5,6 +5,7 @@ filters         Filters as Arrow expressions: which columns, row groups and rows
 formula         Formulas: how a new column is computed from others, as in SQL
 formula_syntax  The syntax of formulas, parsed by sqlglot
 functions       The functions of formulas
+keys            Rows by key: the keys that a caller looks up, and which rows of a table have them
 literals        Values in a condition, and what they are in the type of a column
 query           Query: the columns and rows that a caller asks for, checked against a schema
 rows            Rows by number: selections of rows, and batches that have rows but no columns

@@ -16,6 +16,7 @@ from pyarrow import types as arrow_types
 from ..format.bucket import Batch
 
 __all__ = [
+    "RowCounter",
     "Rows",
     "concatenated",
     "one_batch",
@@ -114,6 +115,21 @@ class Rows:
             return rows_without_columns(len(self))
         numbers = chain.from_iterable(range(start, stop) for start, stop in self.ranges)
         return batch.take(pa.array(numbers, pa.int64()))
+
+
+class RowCounter:
+    """The numbers of rows of some row groups, which are read one after another in batches."""
+
+    def __init__(self, edges: Sequence[int], groups: Iterable[int], first: int = 0) -> None:
+        self._spans = ((first + edges[group], first + edges[group + 1]) for group in groups)
+        self._at = self._stop = 0
+
+    def next(self, count: int) -> range:
+        """Return the numbers of the rows of the next batch, which is in one row group."""
+        while count and self._at == self._stop:
+            self._at, self._stop = next(self._spans)
+        self._at += count
+        return range(self._at - count, self._at)
 
 
 def rows_without_columns(num_rows: int) -> pa.RecordBatch:

@@ -15,6 +15,7 @@ from ..file.batches import open_batches
 from ..format.plain_arrays import to_plain
 from ..format.types import plain_type
 from ..query.filters import project
+from ..query.keys import KeyValues
 from ..query.query import fields_of
 from ..query.rows import one_batch
 
@@ -147,7 +148,7 @@ class JoinedValues(NewColumns):
         table = pa.concat_tables(tables) if tables else schema.empty_table()
         types = files.query(list(keys)).result
         self.inputs = list(keys)
-        self._keys = _Keys([_fitted(table, types.field(name)) for name in keys])
+        self._keys = KeyValues([_fitted(table, types.field(name)) for name in keys])
         self._check_unique(table)
         values = table.drop_columns(list(keys))
         self.schema = nullable(values.schema)
@@ -166,47 +167,6 @@ class JoinedValues(NewColumns):
     def compute(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         columns = [_plain(pa.chunked_array([batch.column(name)])) for name in self.inputs or ()]
         return one_batch(self._values.take(self._keys.find(columns)))
-
-
-class _Keys:
-    """The keys of some rows, of one column or several; rows with a null among them have no key."""
-
-    def __init__(self, columns: Sequence[pa.ChunkedArray]) -> None:
-        self._distinct = [column.unique() for column in columns]
-        self._pairs: list[pa.Array] = []
-        numbers = self._numbers(columns[0], 0)
-        for place in range(1, len(columns)):
-            pairs = self._paired(numbers, columns[place], place)
-            self._pairs.append(pairs.unique())
-            numbers = pc.index_in(pairs, self._pairs[-1], skip_nulls=True)
-        self._found = numbers
-
-    def _numbers(self, column: pa.ChunkedArray, place: int) -> pa.ChunkedArray:
-        return pc.index_in(column, self._distinct[place], skip_nulls=True)
-
-    def _paired(
-        self, numbers: pa.ChunkedArray, column: pa.ChunkedArray, place: int
-    ) -> pa.ChunkedArray:
-        """Return one number for each pair of the keys so far and that of another column."""
-        count = pa.scalar(len(self._distinct[place]), pa.int64())
-        own = self._numbers(column, place)
-        return pc.add(pc.multiply(numbers.cast(pa.int64()), count), own)
-
-    def repeated(self) -> int | None:
-        """Return a row whose key occurs before it, or None."""
-        counts = pc.value_counts(pc.drop_null(self._found))
-        twice = pc.index(pc.greater(counts.field("counts"), 1), True).as_py()
-        if twice < 0:
-            return None
-        return int(pc.index(self._found, counts.field("values")[twice]).as_py())
-
-    def find(self, columns: Sequence[pa.ChunkedArray]) -> pa.ChunkedArray:
-        """Return the row of each key, or null."""
-        numbers = self._numbers(columns[0], 0)
-        for place, known in enumerate(self._pairs, 1):
-            pairs = self._paired(numbers, columns[place], place)
-            numbers = pc.index_in(pairs, known, skip_nulls=True)
-        return pc.index_in(numbers, self._found, skip_nulls=True)
 
 
 def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -372,6 +372,9 @@ def _section(annex: Annex, section: AnnexSection) -> dict[str, Any]:
             name, text = "dictionaries", f"{annex.dictionaries} bytes before the annex"
         case Section.COMMON:
             name, text = "common types", "types of columns that the schema does not list"
+        case Section.KEYS:
+            if annex.keys is not None:
+                name, text = "key index", f"{annex.keys.count} keys: {', '.join(annex.keys.names)}"
     return {**section._asdict(), "section": name, "text": text}
 
 
