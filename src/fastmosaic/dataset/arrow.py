@@ -251,14 +251,14 @@ class MosaicDataset(ds.Dataset):
         [4, 1, 4]
         """
         _check(options)
-        numbers = row_numbers(indices)
         if isinstance(columns, Mapping):
             if filter is not None:
-                return take_rows(self.to_table(columns, filter, use_threads=use_threads), numbers)
+                whole = self.to_table(columns, filter, use_threads=use_threads)
+                return take_rows(whole, row_numbers(indices))
             query = replace(self._files.query(self._names(columns)), attached=None)
-            found = one_batch(self._files.take(numbers, query, use_threads))
+            found = one_batch(self._files.take(indices, query, use_threads))
             return pa.Table.from_batches([project(found, columns)])
-        return self._files.take(numbers, self._files.query(columns, filter), use_threads)
+        return self._files.take(indices, self._files.query(columns, filter), use_threads)
 
     def sample(
         self,

@@ -25,7 +25,15 @@ from ..format.user_schema import Attached, agreed
 from ..memory import Memory, MemoryLimit, checked_limit
 from ..query.keys import Lookup
 from ..query.query import Query
-from ..query.rows import RowCounter, Rows, concatenated, one_batch, rows_without_columns, take_rows
+from ..query.rows import (
+    RowCounter,
+    Rows,
+    concatenated,
+    one_batch,
+    row_numbers,
+    rows_without_columns,
+    take_rows,
+)
 from ..schemas.fit import Fits
 from ..schemas.union import Fixed, Union
 from ..schemas.widen import check_same
@@ -302,11 +310,12 @@ class FileSet:
         """Read the first rows of a query; row groups behind them are not read."""
         return self.read_query(replace(query, limit=max(0, num_rows)), use_threads)
 
-    def take(self, numbers: pa.Int64Array, query: Query, use_threads: bool = True) -> pa.Table:
+    def take(self, indices: Any, query: Query, use_threads: bool = True) -> pa.Table:
         """Read rows by number, counted among those that match the filter, in the given order.
 
         Without a filter, only these rows are decoded, and row groups without any are not read.
         """
+        numbers = row_numbers(indices)
         if query.expression is None:
             return query.take(numbers, lambda one: self.read_query(one, use_threads))
         # Arrow takes rows of all plain types, but not of all types that users have.
