@@ -114,15 +114,13 @@ def _make_zeros(size: int) -> pa.Buffer:
     return pa.py_buffer(mmap.mmap(-1, size))
 
 
-def checked_limit(limit: int | str) -> int:
-    """Return a limit as a number of bytes."""
+def checked_limit(limit: int | str, name: str = "memory_limit") -> int:
+    """Return a limit as a number of bytes; `name` is that of the parameter."""
     size = parse_size(limit) if isinstance(limit, str) else limit
     if isinstance(size, bool) or not isinstance(size, int):
-        raise TypeError(
-            f"memory_limit must be a number of bytes or a size such as '8g', not {limit!r}"
-        )
+        raise TypeError(f"{name} must be a number of bytes or a size such as '8g', not {limit!r}")
     if size < 0:
-        raise ValueError(f"memory_limit must be at least 0, not {size}")
+        raise ValueError(f"{name} must be at least 0, not {size}")
     return size
 
 

@@ -49,8 +49,8 @@ class MosaicDataset(ds.Dataset):
         Allow files with different schemas. In their union, columns that a file lacks are null
         there, and numbers, decimals and times get a type that holds all values. If False, different
         schemas are an error.
-    memory_limit, strict, logical
-        As in `MosaicFile`. The limit holds for the table that `read` returns, or for each batch.
+    memory_limit, strict, logical, cache
+        As in `MosaicFile`; all files share the cache. The limit holds for the table that `read` returns, or for each batch.
     follow_links : bool, default False
         Follow links in a local directory that lead out of it. By default they are an error. Links
         to files and directories inside of it are always followed, and `source` may be a link.
@@ -78,6 +78,7 @@ class MosaicDataset(ds.Dataset):
         strict: bool = True,
         follow_links: bool = False,
         logical: bool = True,
+        cache: MemoryLimit = None,
     ) -> None:
         self._files = FileSet(
             source,
@@ -89,6 +90,7 @@ class MosaicDataset(ds.Dataset):
             strict=strict,
             follow_links=follow_links,
             logical=logical,
+            cache=cache,
         )
 
     def __reduce__(self) -> tuple[Any, tuple[FileSet]]:

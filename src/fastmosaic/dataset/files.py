@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from ..errors import CorruptFileError, MosaicError, UnsupportedError
 from ..file.dictionaries import FileDictionaries
+from ..file.frames import FrameCache
 from ..file.key_index import KeyIndex
 from ..file.opening import SchemaCache, read_end
 from ..file.scan import Accepts, Scanner, ScanRequest
@@ -37,6 +38,7 @@ class ReadOptions:
     memory_limit: int | None = None
     strict: bool = True
     logical: bool = True
+    cache: FrameCache | None = None
 
 
 DEFAULTS: Final = ReadOptions()
@@ -349,7 +351,7 @@ class File(FoundFile):
             yield self._scanner(opened)
 
     def _scanner(self, source: Source, tail: pa.Buffer = EMPTY) -> Scanner:
-        return Scanner(source, self.metadata, tail, self._reading.strict)
+        return Scanner(source, self.metadata, tail, self._reading.strict, self._reading.cache)
 
     def _open(self) -> Source:
         if self._source is not None:

@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from ..errors import SchemaMismatchError
 from ..file.dictionaries import ManyDictionaries
+from ..file.frames import FrameCache
 from ..file.opening import SchemaCache
 from ..file.scan import MIN_THREADED_BYTES
 from ..format.column_set import ColumnSet
@@ -85,6 +86,7 @@ class FileSet:
         strict: bool = True,
         follow_links: bool = False,
         logical: bool = True,
+        cache: MemoryLimit = None,
     ) -> None:
         if partitioning not in ("hive", None) and not isinstance(partitioning, pa.Schema):
             raise ValueError(
@@ -108,7 +110,7 @@ class FileSet:
                 raise ValueError(f"partitioning: no directory is called {name}=...")
         schemas = SchemaCache()
         limit = None if memory_limit is None else checked_limit(memory_limit)
-        self.reading = ReadOptions(limit, strict, logical)
+        self.reading = ReadOptions(limit, strict, logical, FrameCache.of(cache))
         tables: dict[int, TableColumns] = {}
 
         def made(one: Found, values: tuple[pa.Scalar, ...]) -> DatasetFile:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias
 
@@ -27,6 +27,7 @@ from ..format.wire import MIN_BLOCK_LIMIT, Compression
 from ..memory import Memory
 from ..query.rows import Rows
 from ..storage.source import EMPTY, Source, read_ranges
+from .frames import FrameCache
 
 # A paged bucket up to this size is read as a whole: one read is cheaper than one for the directory
 # and more for the slots. A read costs microseconds on a local disk, and milliseconds elsewhere.
@@ -44,6 +45,9 @@ MAX_TASK_BYTES: Final = 16 << 20
 # Rows are decoded one by one if there are so many times more around them. Otherwise decoding all of
 # them and taking some is faster.
 GATHER_FACTOR: Final = 4
+
+# What a frame in a cache takes besides its bytes, roughly.
+FRAME_OVERHEAD: Final = 200
 
 Integers: TypeAlias = "array[int] | memoryview[int]"  # of 32 bits
 
@@ -141,6 +145,7 @@ class BucketTask:
     data: pa.Buffer | None = None  # the bucket, or its directory
     directory: Directory | None = None  # of a paged bucket
     slots: dict[int, pa.Buffer] | None = None  # by flat column
+    frames: list[Any] | None = None  # from the cache: the directory and its pages, or the bucket
 
     @property
     def size(self) -> int:
@@ -171,20 +176,27 @@ class BucketTask:
 
     def release(self) -> None:
         """Drop the bytes that were read."""
-        self.data = self.directory = self.slots = None
+        self.data = self.directory = self.slots = self.frames = None
 
 
 class Fetcher:
     """Plans and reads the bytes of columns, and decompresses them.
 
     `tail` is the end of the file, as far as it was read already. `strict` is whether decimals and
-    times outside the range of their type are refused.
+    times outside the range of their type are refused. With a `cache`, decompressed frames are kept
+    in it, and those that it has are neither read nor decompressed.
     """
 
     def __init__(
-        self, source: Source, metadata: FileMetaData, tail: pa.Buffer = EMPTY, strict: bool = True
+        self,
+        source: Source,
+        metadata: FileMetaData,
+        tail: pa.Buffer = EMPTY,
+        strict: bool = True,
+        cache: FrameCache | None = None,
     ) -> None:
         self._source = source
+        self._cache = cache
         self._tail = tail
         self._schema = metadata.schema_block
         self._metadata = metadata
@@ -252,6 +264,10 @@ class Fetcher:
 
     def fetch(self, tasks: Sequence[BucketTask], use_threads: bool) -> None:
         """Read the bytes of all tasks, in two rounds at most."""
+        if self._cache is not None:
+            for task in tasks:
+                task.frames = self._cache.find(self._keys(task))
+            tasks = [task for task in tasks if task.frames is None]
         ranges = []
         firsts: list[BucketTask] = []  # of each bucket; the others share what they read
         for task in tasks:
@@ -322,7 +338,7 @@ class Fetcher:
         """Decode the columns of a task in one go, as far as nothing is unusual; return how many."""
         part, span = task.part, task.span
         columns = part.columns
-        if not columns.is_flat:
+        if not columns.is_flat or self._cache is not None:
             return 0
         reader = BucketReader(
             columns.kinds,
@@ -358,20 +374,48 @@ class Fetcher:
 
     def _open(self, task: BucketTask) -> tuple[ColumnDecoder, int]:
         columns, flats = task.part.columns, task.part.flat
-        if task.directory is None:
-            data: Any = task.data
-            size, num_rows = task.bucket.uncompressed_size, task.span.num_rows
-            if self._metadata.codec == Compression.ZSTD:
-                data = buckets.decompress_bucket(data, size, columns, num_rows)
+        if task.bucket.layout == Layout.MONOLITHIC:
+            (data,) = task.frames or (self._whole(task),)
             pages = buckets.open_monolithic(
-                data, columns, num_rows, max(flats) + 1, strict=self._strict
+                data, columns, task.span.num_rows, max(flats) + 1, strict=self._strict
             )
-            return ColumnDecoder(pages, flats, columns, task.part.wanted, self._strict), size
-        slots = self._slots(task, task.directory)
-        pages = buckets.open_slots(slots, columns, flats, task.directory.rows, strict=self._strict)
+            decoder = ColumnDecoder(pages, flats, columns, task.part.wanted, self._strict)
+            return decoder, task.bucket.uncompressed_size
+        if task.frames is not None:
+            directory, *slots = task.frames
+        else:
+            assert task.directory is not None
+            directory, slots = task.directory, self._slots(task, task.directory)
+            if self._cache is not None:
+                sizes = [
+                    8 * len(directory.offsets),
+                    *(0 if one is None else len(one) for one in slots),
+                ]
+                for key, frame, size in zip(
+                    self._keys(task), (directory, *slots), sizes, strict=True
+                ):
+                    self._cache.keep(key, frame, size + FRAME_OVERHEAD)
+        pages = buckets.open_slots(slots, columns, flats, directory.rows, strict=self._strict)
         numbers = range(len(flats))
         decoder = ColumnDecoder(pages, numbers, columns, task.part.wanted, self._strict)
         return decoder, sum(len(slot) for slot in slots if slot is not None)
+
+    def _keys(self, task: BucketTask) -> list[Hashable]:
+        """Return what the frames of a task are called in the cache."""
+        place = self._source.name, task.span.group, task.part.number
+        if task.bucket.layout == Layout.MONOLITHIC:
+            return [place]
+        return [place, *((*place, flat) for flat in task.part.flat)]
+
+    def _whole(self, task: BucketTask) -> Any:
+        """Return a monolithic bucket, decompressed."""
+        data: Any = task.data
+        if self._metadata.codec == Compression.ZSTD:
+            size, num_rows = task.bucket.uncompressed_size, task.span.num_rows
+            data = buckets.decompress_bucket(data, size, task.part.columns, num_rows)
+        if self._cache is not None:
+            self._cache.keep(self._keys(task)[0], data, len(data) + FRAME_OVERHEAD)
+        return data
 
     def _slots(self, task: BucketTask, directory: Directory) -> list[Any]:
         """Return the decompressed pages of a paged bucket; None if a slot is empty."""

@@ -22,6 +22,7 @@ from ..query.rows import RowCounter, Rows, one_batch, row_numbers, sampled
 from ..storage.location import locate
 from ..storage.source import Source, open_source
 from .dictionaries import FileDictionaries
+from .frames import FrameCache
 from .opening import read_end
 from .scan import Accepts, Scanner, ScanRequest
 
@@ -58,6 +59,9 @@ class MosaicFile:
     logical : bool, default True
         Restore the types that were written. If False, read the columns that the file stores, as
         other readers show them: a struct as one column for each field, a duration as an integer.
+    cache : int or str, optional
+        Keep decompressed data in memory, up to this many bytes or e.g. "64m", for rows that are
+        read again by `take` and `lookup`. By default nothing is kept.
 
     Examples
     --------
@@ -77,8 +81,10 @@ class MosaicFile:
         memory_limit: MemoryLimit = None,
         strict: bool = True,
         logical: bool = True,
+        cache: MemoryLimit = None,
     ) -> None:
         self._closed = True
+        self._cache = FrameCache.of(cache)
         self._memory_limit = None if memory_limit is None else checked_limit(memory_limit)
         self._strict = strict
         self._logical = logical
@@ -94,7 +100,7 @@ class MosaicFile:
                 self._columns = self._metadata.columns
         else:
             self._columns = FileSchema(self._metadata.schema_block)
-        self._scanner = Scanner(self._source, self._metadata, tail, strict)
+        self._scanner = Scanner(self._source, self._metadata, tail, strict, self._cache)
         self._key_indexes: dict[tuple[str, ...], KeyIndex | None] = {}
         self._closed = False
 
@@ -371,7 +377,8 @@ class MosaicFile:
                 f"cannot pickle a MosaicFile opened from an object of type {type(source).__name__}; "
                 "open it by path, by URI or from bytes"
             )
-        return _open, (source, filesystem, self._memory_limit, self._strict, self._logical)
+        limit = None if self._cache is None else self._cache.limit
+        return _open, (source, filesystem, self._memory_limit, self._strict, self._logical, limit)
 
     def __repr__(self) -> str:
         return f"<MosaicFile {printable(self._source.name)}: {self._metadata!r}>"
@@ -440,8 +447,18 @@ class MosaicFile:
 
 
 def _open(
-    source: Readable, filesystem: object, memory_limit: MemoryLimit, strict: bool, logical: bool
+    source: Readable,
+    filesystem: object,
+    memory_limit: MemoryLimit,
+    strict: bool,
+    logical: bool,
+    cache: int | None,
 ) -> MosaicFile:
     return MosaicFile(
-        source, filesystem=filesystem, memory_limit=memory_limit, strict=strict, logical=logical
+        source,
+        filesystem=filesystem,
+        memory_limit=memory_limit,
+        strict=strict,
+        logical=logical,
+        cache=cache,
     )

@@ -23,6 +23,7 @@ from ..query.rows import Rows, rows_without_columns
 from ..storage.source import EMPTY, Source
 from ..threads import map_in_order, num_threads
 from .fetch import BucketTask, Fetcher, RowSpan
+from .frames import FrameCache
 
 # With fewer bytes to decompress, threads would wait for each other longer than they decode.
 MIN_THREADED_BYTES: Final = 2 << 20
@@ -87,12 +88,17 @@ class Scanner:
     """
 
     def __init__(
-        self, source: Source, metadata: FileMetaData, tail: pa.Buffer = EMPTY, strict: bool = True
+        self,
+        source: Source,
+        metadata: FileMetaData,
+        tail: pa.Buffer = EMPTY,
+        strict: bool = True,
+        cache: FrameCache | None = None,
     ) -> None:
         self._name = source.name
         self._metadata = metadata
         self._strict = strict
-        self._fetcher = Fetcher(source, metadata, tail, strict)
+        self._fetcher = Fetcher(source, metadata, tail, strict, cache)
 
     def read(
         self, request: ScanRequest, groups: Sequence[int], memory: Memory
@@ -449,7 +455,7 @@ class _Opened:
                 self._decoder = decoder
 
     def _open(self) -> tuple[ColumnDecoder, int]:
-        if self._task.data is None:
+        if self._task.data is None and self._task.frames is None:
             self._fetcher.fetch([self._task], use_threads=False)
         opened = self._fetcher.open(self._task)
         self._task.release()
