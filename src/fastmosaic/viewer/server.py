@@ -352,7 +352,7 @@ class ViewerServer:
         self._server = uvicorn.Server(
             uvicorn.Config(
                 make_app(paths, token, host_check(host, self.port)),
-                log_level="error",
+                log_level="critical",
                 access_log=False,
                 lifespan="off",
                 server_header=False,

@@ -75,8 +75,13 @@ export class Grid {
     }
     const left = !atStart && seen && x >= seen.x0 ? Math.max(0, x < seen.x1 ? seen.x0 : x - (seen.x1 - seen.x0) + 1) : x;
     const top = !atStart && seen && y >= seen.y0 ? Math.max(0, y < seen.y1 ? seen.y0 : y - (seen.y1 - seen.y0) + 1) : y;
-    await this.element.scrollToCell(left, top, this.numColumns, this.numRows);
-    await this.element.draw({ invalid_viewport: true });
+    // Widths are measured when columns are drawn, and with them the place of the last ones moves.
+    for (let attempt = 0; attempt < 5; attempt += 1) {
+      await this.element.scrollToCell(left, top, this.numColumns, this.numRows);
+      await this.element.draw({ invalid_viewport: true });
+      const now = this.seen();
+      if (!now || (x >= now.x0 && x < now.x1)) return;
+    }
   }
 
   // The cells that are completely visible.
@@ -114,6 +119,9 @@ export class Grid {
       cell.className = [kind, meta.user ?? "", isInside ? "selected" : "", isCursor ? "cursor" : ""].join(" ").trim();
     }
     for (const cell of this.element.querySelectorAll("thead th")) {
+      // The corner above the row numbers heads nothing.
+      if (cell.textContent.trim()) cell.removeAttribute("role");
+      else cell.setAttribute("role", "cell");
       const { x } = this.element.getMeta(cell) ?? {};
       const head = x === undefined ? undefined : this.heads.get(x);
       cell.classList.toggle("number", head?.kind === "number" || head?.kind === "time");

@@ -223,8 +223,9 @@ async function open() {
     if (state.column !== null && state.column < meta.table.columns) profile.show({ id: state.column });
   } catch (error) {
     fail(error);
+  } finally {
+    document.body.setAttribute("aria-busy", "false");
   }
-  document.body.setAttribute("aria-busy", "false");
 }
 
 // ---- dialogs

@@ -54,6 +54,7 @@ export class Treemap {
   async show() {
     byId("by").value = state.by;
     const asked = (this.asked = {});
+    if (!this.found) this.element.replaceChildren(make("p", { className: "note", role: "status", textContent: "Measuring columns…" }));
     try {
       const found = await get("sizes", { ...table(), by: state.by, at: state.at });
       if (asked !== this.asked) return;
