@@ -53,7 +53,7 @@ def heads(page):
 def test_100_000_columns_open_search_and_jump(page, show):
     show()
     assert "press_00000" in heads(page)
-    assert page.inner_text("#facts").startswith("20 rows × 100,000 columns")
+    assert page.inner_text("#facts").startswith("20 rows \u00d7 100,000 columns")
     # Only what is on screen is in the page.
     assert page.locator("regular-table td").count() < 3000
     assert page.locator("#column-list .row").count() < 100
@@ -150,9 +150,9 @@ def test_a_damaged_file_shows_its_error_and_others_open(page, show):
     page.click("#tabs button >> nth=3")
     page.wait_for_selector("text=The table has no rows")
     page.click("#tabs button >> nth=4")
-    page.wait_for_selector("text=3 rows × 1 column")
+    page.wait_for_selector("text=3 rows \u00d7 1 column")
     page.select_option("#version", "1")
-    page.wait_for_selector("text=2 rows × 1 column")
+    page.wait_for_selector("text=2 rows \u00d7 1 column")
 
 
 @pytest.mark.parametrize("scheme", ["dark", "light"])
