@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := pyproject.toml $(wildcard src/fastmosaic/format/*.pyx src/fastmosaic/format/*.pxd vendor/zstd/*.c)
 
-.PHONY: chromium demo test test-all test-torch test-lowest test-pythons test-spark-versions wheel docs lint format bench bench-files bench-kinds bench-datasets bench-threads bench-tables bench-spark bench-tpch bench-size bench-render fuzz clean
+.PHONY: chromium demo test test-all test-torch test-lowest test-pythons test-spark-versions wheel docs lint format bench bench-files bench-kinds bench-datasets bench-threads bench-tables bench-spark bench-tpch bench-epoch bench-size bench-render fuzz clean
 
 # Made anew whenever a kernel or a dependency changes.
 $(VENV)/ready: $(SOURCES)
@@ -62,6 +62,12 @@ bench-render: $(VENV)/ready
 bench-files bench-kinds bench-datasets bench-threads bench-tables bench-spark bench-tpch bench-size: $(VENV)/ready
 	$(BIN)/pip install --quiet --group bench
 	$(BIN)/python -m $(patsubst bench.tables,bench.living,$(patsubst bench.files,bench,$(subst -,.,$@))) $(ARGS)
+
+# Rows per second of a shuffled epoch, with PyTorch and the loaders of Lance and HF datasets; prints the results.
+bench-epoch: $(VENV)/ready
+	TORCH="$(TORCH)" scripts/test_torch.sh $(VENV) --collect-only
+	build/torch/bin/pip install --quiet pylance datasets
+	build/torch/bin/python -m bench.epoch $(ARGS)
 
 # Fuzzes on kernels with sanitizers for SECONDS, and writes build/fuzz/report.txt. See docs/fuzzing.md.
 SECONDS ?= 60

@@ -255,13 +255,14 @@ class _LoadedWindow:
 
     def __init__(self, window: ShuffledWindow, matrices: Sequence[torch.Tensor]) -> None:
         self.window = window
-        self._matrices = matrices
-        self._order = torch.from_numpy(window.order())
+        self._matrices = [one.numpy() for one in matrices]
+        self._order = window.order()
 
     def take(self, start: int, stop: int, out: Sequence[torch.Tensor]) -> None:
         """Copy rows, by their places in the order of the window, to the rows of tensors."""
         for matrix, target in zip(self._matrices, out, strict=True):
-            torch.index_select(matrix, 0, self._order[start:stop], out=target)
+            # With torch.index_select, the threads of PyTorch wait for each other far longer than this.
+            matrix.take(self._order[start:stop], axis=0, out=target.numpy(), mode="clip")
 
 
 def _torch_dtype(dtype: Any) -> Any:
