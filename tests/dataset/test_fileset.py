@@ -66,7 +66,7 @@ def scanned(monkeypatch):
 
     class Recording(original):
         def read(self, request, groups, memory):
-            name = os.path.basename(self._name)
+            name = os.path.basename(self.name)
             reads.extend(
                 (name, column, group)
                 for column in request.projection.schema.names

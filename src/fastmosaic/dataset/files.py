@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from ..errors import CorruptFileError, MosaicError, UnsupportedError
 from ..file.dictionaries import FileDictionaries
+from ..file.fill import GroupRows, MatrixColumns, fill_matrix
 from ..file.frames import FrameCache
 from ..file.key_index import KeyIndex
 from ..file.opening import SchemaCache, read_end
@@ -266,6 +267,17 @@ class File(FoundFile):
         """Read columns of row groups as the file has them."""
         with self._scanning() as scanner:
             return scanner.read(ScanRequest(projection, use_threads, rows), groups, memory)
+
+    def fill(
+        self,
+        request: MatrixColumns,
+        groups: Sequence[GroupRows],
+        use_threads: bool,
+        memory: Memory,
+    ) -> None:
+        """Decode rows of row groups into a matrix."""
+        with self._scanning() as scanner:
+            fill_matrix(scanner, request, groups, use_threads, memory)
 
     def batches(
         self,

@@ -270,7 +270,7 @@ class FileSet:
         def read(window: Window, within: bool) -> list[pa.RecordBatch]:
             return window.file.read(fits, window.groups, within, memory, window.rows)
 
-        held = [batch for batches in _each(read, whole, use_threads) for batch in batches]
+        held = [batch for batches in each_window(read, whole, use_threads) for batch in batches]
         table = query.finish(held)
         return table if query.limit is None else _at_most(query.limit, table)
 
@@ -421,11 +421,11 @@ class FileSet:
             )
 
         divided = list(windows(plans, fits, limit))
-        for batches in _each(read, divided, use_threads, ahead=ahead):
+        for batches in each_window(read, divided, use_threads, ahead=ahead):
             yield from batches
 
 
-def _each(
+def each_window(
     read: Callable[[Window, bool], Result],
     divided: Sequence[Window],
     use_threads: bool,

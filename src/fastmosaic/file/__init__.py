@@ -5,6 +5,7 @@ concat     concatenate: merge files into one, by copying row groups where that i
 dictionaries  Dictionaries of the user: their values, in the order in which the user had them
 encode     Encoding batches as a row group: what goes to which bucket, and how it is laid out
 fetch      Which bytes of a file columns of row groups need, and reading them in rounds
+fill       Decode columns of numbers straight into a matrix
 frames     FrameCache: decompressed frames of open files, the ones used last
 key_index  The key index of a file: which rows have a key, by the hash of the key
 layout     What the writer decides by cost: monolithic or paged buckets, where row groups end

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from ..errors import MosaicError, Place
 from ..format import bucket as buckets
-from ..format.bucket import Batch, BucketReader, Budget, Directory, Layout
+from ..format.bucket import Batch, BucketReader, Budget, Directory, Layout, MatrixRows
 from ..format.columns import ColumnDecoder
 from ..format.index import Bucket
 from ..format.metadata import FileMetaData
@@ -334,7 +334,9 @@ class Fetcher:
             buffers.append(buffer)
         return buffers
 
-    def decode(self, task: BucketTask, batch: Batch, memory: Memory, budget: Budget) -> int:
+    def decode(
+        self, task: BucketTask, sink: Batch | MatrixRows, memory: Memory, budget: Budget
+    ) -> int:
         """Decode the columns of a task in one go, as far as nothing is unusual; return how many."""
         part, span = task.part, task.span
         columns = part.columns
@@ -354,15 +356,15 @@ class Fetcher:
         )
         if task.slots is not None:
             return reader.decode_slots(
-                [task.slots[flat] for flat in part.wanted], MIN_BLOCK_LIMIT, batch, memory, budget
+                [task.slots[flat] for flat in part.wanted], MIN_BLOCK_LIMIT, sink, memory, budget
             )
         if task.directory is not None:
             return reader.decode_paged(
-                task.data, task.directory.offsets, MIN_BLOCK_LIMIT, batch, memory, budget
+                task.data, task.directory.offsets, MIN_BLOCK_LIMIT, sink, memory, budget
             )
         size = task.bucket.uncompressed_size if self._metadata.codec == Compression.ZSTD else 0
         return reader.decode_monolithic(
-            task.data, size, task.size, MIN_BLOCK_LIMIT, batch, memory, budget
+            task.data, size, task.size, MIN_BLOCK_LIMIT, sink, memory, budget
         )
 
     def open(self, task: BucketTask) -> tuple[ColumnDecoder, int]:

@@ -22,6 +22,7 @@ from ..query.rows import RowCounter, Rows, one_batch, row_numbers, sampled
 from ..storage.location import locate
 from ..storage.source import Source, open_source
 from .dictionaries import FileDictionaries
+from .fill import GroupRows, MatrixColumns, fill_matrix
 from .frames import FrameCache
 from .opening import read_end
 from .scan import Accepts, Scanner, ScanRequest
@@ -345,6 +346,26 @@ class MosaicFile:
                     batch = query.finish_batch(part)
                 for start in range(0, batch.num_rows, batch_size):
                     yield batch.slice(start, batch_size)
+
+    def plain_batches(
+        self, schema: pa.Schema, groups: Sequence[int], use_threads: bool
+    ) -> Iterator[pa.RecordBatch]:
+        """Read columns of row groups with plain types."""
+        request = ScanRequest(
+            self._columns.projection(schema), use_threads, memory_limit=self._memory_limit
+        )
+        return self._scanner.batches(request, groups, 1)
+
+    def fill(
+        self,
+        request: MatrixColumns,
+        groups: Sequence[GroupRows],
+        use_threads: bool,
+        memory: Memory,
+    ) -> None:
+        """Decode rows of row groups into a matrix, for `read_matrix`."""
+        self._check_open()
+        fill_matrix(self._scanner, request, groups, use_threads, memory)
 
     def close(self) -> None:
         """Close the file. A file object that the caller passed stays open."""

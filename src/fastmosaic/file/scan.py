@@ -95,10 +95,10 @@ class Scanner:
         strict: bool = True,
         cache: FrameCache | None = None,
     ) -> None:
-        self._name = source.name
-        self._metadata = metadata
+        self.name = source.name
+        self.metadata = metadata
         self._strict = strict
-        self._fetcher = Fetcher(source, metadata, tail, strict, cache)
+        self.fetcher = Fetcher(source, metadata, tail, strict, cache)
 
     def read(
         self, request: ScanRequest, groups: Sequence[int], memory: Memory
@@ -108,9 +108,9 @@ class Scanner:
         The result has one record batch for each row group, or several if one is too large for
         Arrow's offsets.
         """
-        with located(file=self._name):
+        with located(file=self.name):
             distinct = dict.fromkeys(groups)
-            spans = [RowSpan.of(self._metadata, group, request.rows) for group in distinct]
+            spans = [RowSpan.of(self.metadata, group, request.rows) for group in distinct]
             if not len(request.projection.schema):
                 batches = {span.group: [rows_without_columns(span.num_chosen)] for span in spans}
             else:
@@ -120,9 +120,9 @@ class Scanner:
     def _read(
         self, request: ScanRequest, spans: Sequence[RowSpan], memory: Memory
     ) -> dict[int, list[pa.RecordBatch]]:
-        parts = self._fetcher.parts(request.positions)
-        tasks = [task for span in spans for task in self._fetcher.tasks(span, parts)]
-        decoding = _Decoding(self._fetcher, spans, len(request.positions), memory)
+        parts = self.fetcher.parts(request.positions)
+        tasks = [task for span in spans for task in self.fetcher.tasks(span, parts)]
+        decoding = _Decoding(self.fetcher, spans, len(request.positions), memory)
         decoding.run(tasks, request.use_threads)
         required = self._required(request.projection)
         batches = {}
@@ -141,9 +141,9 @@ class Scanner:
         self, request: ScanRequest, span: RowSpan, tasks: Sequence[BucketTask], memory: Memory
     ) -> list[pa.RecordBatch]:
         """Read a row group that is too large for one batch."""
-        for task in self._fetcher.fetched(tasks, request.use_threads):
+        for task in self.fetcher.fetched(tasks, request.use_threads):
             with located(**task.place):
-                _pay(memory, _opened(self._fetcher, task), span.count)
+                _pay(memory, decoder_of(self.fetcher, task), span.count)
             task.release()
 
         def paid() -> Memory:
@@ -181,7 +181,7 @@ class Scanner:
 
     def _sizes(self, request: ScanRequest) -> Callable[[int], int]:
         """Return a function that estimates the memory of a row group; it can be much larger."""
-        metadata = self._metadata
+        metadata = self.metadata
         row_bytes = metadata.row_bytes(request.positions)
 
         def size_of(group: int) -> int:
@@ -219,14 +219,14 @@ class Scanner:
         size = PORTION_BYTES
         if request.memory_limit is not None:
             size = min(size, request.memory_limit // 2)
-        parts = self._fetcher.parts(request.positions)
+        parts = self.fetcher.parts(request.positions)
         for group in groups:
-            span = RowSpan.of(self._metadata, group, request.rows)
+            span = RowSpan.of(self.metadata, group, request.rows)
             if batch_rows >= span.count or not parts:
                 yield from self.read(request, [group], memory())
                 continue
-            tasks = list(self._fetcher.tasks(span, parts))
-            with located(file=self._name):
+            tasks = list(self.fetcher.tasks(span, parts))
+            with located(file=self.name):
                 yield from self._portions(request, span, tasks, memory, size, batch_rows)
 
     def _portions(
@@ -245,9 +245,9 @@ class Scanner:
         """
         projection, use_threads = request.projection, request.use_threads
         num_columns = len(projection.positions)
-        opened = [_Opened(self._fetcher, task) for task in tasks]
+        opened = [_Opened(self.fetcher, task) for task in tasks]
         kept = bound = 0
-        fetched = zip(opened, self._fetcher.fetched(tasks, use_threads), strict=True)
+        fetched = zip(opened, self.fetcher.fetched(tasks, use_threads), strict=True)
         measured = map_in_order(_Opened.measure, (one for one, _ in fetched), use_threads)
         for one, (stored, of_task) in zip(opened, measured, strict=True):
             kept += stored
@@ -290,7 +290,7 @@ class Scanner:
         positions = projection.positions
         if not isinstance(positions, memoryview):
             positions = array("i", positions)
-        return self._metadata.schema_block.required(positions)
+        return self.metadata.schema_block.required(positions)
 
     def _finished(
         self, span: RowSpan, batch: Batch, projection: Projection, required: bytes
@@ -327,23 +327,12 @@ class _Decoding:
         self.too_large: set[int] = set()  # row groups that exceed Arrow's offsets
 
     def run(self, tasks: Sequence[BucketTask], use_threads: bool) -> None:
-        work = sum(task.work for task in tasks)
-        threaded = use_threads and len(tasks) > 1 and work >= MIN_THREADED_BYTES
-        size = 0
-        if threaded:
-            size = min(MAX_GROUP_BYTES, work // (GROUPS_PER_THREAD * num_threads()))
-        groups = _grouped(self._fetcher.fetched(tasks, use_threads), size)
-        for _ in map_in_order(self._first_of_group, groups, threaded):
-            pass
+        for_each_task(self._fetcher, tasks, self._first, use_threads)
         if self._later:
             for _ in map_in_order(self._second, self._later, use_threads):
                 pass
         for group in self.too_large:
             self._memories[group].give_back()
-
-    def _first_of_group(self, tasks: Sequence[BucketTask]) -> None:
-        for task in tasks:
-            self._first(task)
 
     def _first(self, task: BucketTask) -> None:
         """Decode a task, or only measure it if it expands much."""
@@ -356,7 +345,7 @@ class _Decoding:
                 return
             rest = task.after(done)
             task.release()
-            decoder = _opened(self._fetcher, rest)
+            decoder = decoder_of(self._fetcher, rest)
             if not self._budget.allows(decoder.bound(), rest.size):
                 _pay(memory, decoder, task.span.count)
                 self._later.append(rest)
@@ -374,13 +363,35 @@ class _Decoding:
         group = task.span.group
         if group in self.too_large:
             return
-        decoder = _opened(self._fetcher, task)
+        decoder = decoder_of(self._fetcher, task)
         task.release()
         free = _Paid(whole=self._memory)
         try:
             decoder.decode(task.span.count, self.batches[group], task.part.places, free)
         except OverflowError:
             self.too_large.add(group)
+
+
+def for_each_task(
+    fetcher: Fetcher,
+    tasks: Sequence[BucketTask],
+    work: Callable[[BucketTask], None],
+    use_threads: bool,
+) -> None:
+    """Fetch the bytes of tasks and do work on each, on all cores if that saves time."""
+    amount = sum(task.work for task in tasks)
+    threaded = use_threads and len(tasks) > 1 and amount >= MIN_THREADED_BYTES
+    size = 0
+    if threaded:
+        size = min(MAX_GROUP_BYTES, amount // (GROUPS_PER_THREAD * num_threads()))
+
+    def work_on(group: Sequence[BucketTask]) -> None:
+        for task in group:
+            work(task)
+
+    groups = _grouped(fetcher.fetched(tasks, use_threads), size)
+    for _ in map_in_order(work_on, groups, threaded):
+        pass
 
 
 def _grouped(tasks: Iterable[BucketTask], size: int) -> Iterator[list[BucketTask]]:
@@ -412,7 +423,7 @@ class _Paid(Memory):
         pass
 
 
-def _opened(fetcher: Fetcher, task: BucketTask) -> ColumnDecoder:
+def decoder_of(fetcher: Fetcher, task: BucketTask) -> ColumnDecoder:
     """Return the decoder of a task, at the first row of its span."""
     decoder, _ = fetcher.open(task)
     if task.span.start:

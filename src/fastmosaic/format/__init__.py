@@ -9,6 +9,7 @@ _dictionary   Find the distinct values of a column, sort them, and pack indices,
 _encode       Encode flat columns as the pages of a bucket, and compress them, without the GIL
 _hash         Hashes of Arrow values, without the GIL: the same in every process and on every machine
 _index        Walk over the row group index, and make Python values of its statistics
+_matrix       Decode pages of numbers into a matrix of one type, without the GIL
 _range        Find minimum and maximum of a column, as the format defines them, without the GIL
 _schema       Loops over the bytes of a schema block: column names, type descriptors, column order
 _zstd         zstd frames: the vendored library for the kernels, and for Python

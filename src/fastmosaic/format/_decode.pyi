@@ -4,6 +4,7 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
+from fastmosaic.format._matrix import MatrixRows
 from fastmosaic.memory import Memory
 
 # `const int[::1]` or `const int64_t[::1]`: a view of C integers
@@ -93,7 +94,7 @@ class BucketReader:
         data: pa.Buffer,
         offsets: memoryview[int],
         largest: int,
-        batch: Batch,
+        sink: Batch | MatrixRows,
         memory: Memory,
         budget: Budget,
     ) -> int: ...
@@ -101,7 +102,7 @@ class BucketReader:
         self,
         slots: Sequence[pa.Buffer],
         largest: int,
-        batch: Batch,
+        sink: Batch | MatrixRows,
         memory: Memory,
         budget: Budget,
     ) -> int: ...
@@ -111,7 +112,7 @@ class BucketReader:
         size: int,
         stored: int,
         largest: int,
-        batch: Batch,
+        sink: Batch | MatrixRows,
         memory: Memory,
         budget: Budget,
     ) -> int: ...

@@ -19,6 +19,7 @@ from fastmosaic.format._column cimport (
     sum_lengths, value_bytes,
 )
 from fastmosaic.format._gather cimport element_ranges, gather
+from fastmosaic.format._matrix cimport MatrixRows
 from fastmosaic.format._page cimport (
     BAD_INDEX, FINE, IDLE, NO_MEMORY, TOO_LARGE, Page, advance, open_page, split, take_portion,
 )
@@ -578,9 +579,15 @@ cdef class Plan:
     cdef int64_t zeros   # bytes of zeros for columns that are null
     cdef bint too_large  # for Arrow's offsets
     cdef int fault       # of the column at which `decode` stopped
+    cdef MatrixRows matrix  # where numbers go, if not to arrays
+    cdef bint has_matrix
+    cdef int64_t window  # bytes of pages that are decompressed at a time
 
-    def __cinit__(self, Py_ssize_t count):
+    def __cinit__(self, Py_ssize_t count, MatrixRows matrix=None):
         self.count = count
+        self.matrix = matrix
+        self.has_matrix = matrix is not None
+        self.window = WINDOW_BYTES if matrix is None else matrix.window
         self.columns = <Column*>calloc(count + 1, sizeof(Column))
         if self.columns == NULL:
             raise MemoryError
@@ -762,6 +769,8 @@ cdef struct Span:
 cdef class BucketReader:
     """Decodes rows of columns of a bucket without nested columns, all in one go.
 
+    They go to a `sink`: a Batch of arrays, or MatrixRows.
+
     What is unusual is left to others: faults, sizes that must be examined first, results that are
     not within the budget. The methods return how many columns they have decoded; the first one that
     is left is the unusual one.
@@ -813,7 +822,7 @@ cdef class BucketReader:
         self._ranges = ranges
 
     def decode_paged(self, data not None, const int64_t[::1] offsets not None, int64_t largest,
-                     Batch batch not None, memory, Budget budget not None):
+                     sink not None, memory, Budget budget not None):
         """Decode slots of a bucket: that of column i is at `offsets[i]` to `offsets[i + 1]`.
 
         `data` is the pyarrow.Buffer of the bucket. A page that declares more than `largest` bytes is
@@ -834,11 +843,11 @@ cdef class BucketReader:
                     raise ValueError(f"slot {offsets[column]}..{offsets[column + 1]} of {size} bytes")
                 spans[k].at = start + offsets[column]
                 spans[k].size = offsets[column + 1] - offsets[column]
-            return self._decode_slots(spans, largest, batch, memory, budget)
+            return self._decode_slots(spans, largest, sink, memory, budget)
         finally:
             free(spans)
 
-    def decode_slots(self, slots, int64_t largest, Batch batch not None, memory,
+    def decode_slots(self, slots, int64_t largest, sink not None, memory,
                      Budget budget not None):
         """Decode slots that were read one by one: a buffer for each wanted column."""
         cdef Py_ssize_t k, count = self._positions.shape[0]
@@ -851,15 +860,15 @@ cdef class BucketReader:
             for k, slot in enumerate(slots):
                 spans[k].at = <const uint8_t*><uintptr_t>slot.address
                 spans[k].size = slot.size
-            return self._decode_slots(spans, largest, batch, memory, budget)
+            return self._decode_slots(spans, largest, sink, memory, budget)
         finally:
             free(spans)
 
-    cdef Py_ssize_t _decode_slots(self, const Span* spans, int64_t largest, Batch batch, memory,
+    cdef Py_ssize_t _decode_slots(self, const Span* spans, int64_t largest, sink, memory,
                                   Budget budget) except -1:
         """Decompress some pages and decode them, then the next ones, in the same memory."""
         cdef Py_ssize_t begin = 0, end = 0, done = 0, count = self._positions.shape[0]
-        cdef Plan plan = self._plan(batch)
+        cdef Plan plan = self._plan(sink)
         cdef Page* pages = <Page*>calloc(count + 1, sizeof(Page))
         cdef Scratch scratch = take_scratch(largest)
         cdef int64_t surplus = 0, spent = 0
@@ -872,8 +881,7 @@ cdef class BucketReader:
                 with nogil:
                     is_usual = self._open_window(
                         spans, largest, scratch, pages, plan, budget, &surplus, &spent, &end)
-                done = plan.decode(begin, end, memory)
-                plan.publish(begin, done)
+                done = self._deliver(plan, begin, end, memory)
                 if done < end:
                     return done
             return end
@@ -881,12 +889,35 @@ cdef class BucketReader:
             free(pages)
             _scratches.append(scratch)
 
-    cdef Plan _plan(self, Batch batch):
-        cdef Plan plan = Plan(self._positions.shape[0])
+    cdef Plan _plan(self, sink):
+        cdef Plan plan
+        cdef Batch batch
         cdef Py_ssize_t k
+        if isinstance(sink, MatrixRows):
+            if self._ranges is not None:
+                raise ValueError("the rows of a matrix are chosen by itself")
+            return Plan(self._positions.shape[0], sink)
+        plan = Plan(self._positions.shape[0])
+        batch = sink
         for k in range(plan.count):
             plan.columns[k].array = batch._child(self._places[k])
         return plan
+
+    cdef Py_ssize_t _deliver(self, Plan plan, Py_ssize_t begin, Py_ssize_t end, memory) except -1:
+        """Decode columns to where they go; return the first that is unusual, or `end`."""
+        cdef MatrixRows matrix = plan.matrix
+        cdef Py_ssize_t done
+        if matrix is None:
+            done = plan.decode(begin, end, memory)
+            plan.publish(begin, done)
+            return done
+        if begin == end:
+            return end
+        if matrix._count != self._count:
+            raise ValueError(f"{self._count} rows for {matrix._count}")
+        with nogil:
+            done = matrix.write(plan.columns, &self._places[0], begin, end)
+        return done
 
     cdef void _start_page(self, Page* page, Py_ssize_t column) noexcept nogil:
         page.kind = self._kinds[column]
@@ -894,8 +925,8 @@ cdef class BucketReader:
         page.strict = self._strict
         page.rows = page.non_null = self._num_rows
 
-    cdef bint _measure(self, Column* column, Page* page, int64_t stored, Budget budget,
-                       int64_t* surplus, int64_t* spent) noexcept nogil:
+    cdef bint _measure(self, Column* column, Page* page, int64_t stored, bint has_matrix,
+                       Budget budget, int64_t* surplus, int64_t* spent) noexcept nogil:
         """Move to the first row and measure; return False if that is unusual."""
         cdef Page before
         column.whole = page
@@ -908,6 +939,8 @@ cdef class BucketReader:
                 if take_portion(page, self._start, &before):
                     return False
                 advance(page, &before)
+            if has_matrix:  # its memory exists
+                return True
             if take_portion(page, self._count, &column.page):
                 return False
         if measure(column):
@@ -927,7 +960,7 @@ cdef class BucketReader:
         cdef Reader reader
         cdef Page* page
         cdef Py_ssize_t k
-        while end[0] < plan.count and used < WINDOW_BYTES:
+        while end[0] < plan.count and used < plan.window:
             k = end[0]
             page = &pages[k]
             self._start_page(page, self._positions[k] - self._first)
@@ -950,19 +983,20 @@ cdef class BucketReader:
                 if open_page(page, &reader, True):
                     return False
                 used += declared
-            if not self._measure(&plan.columns[k], page, spans[k].size, budget, surplus, spent):
+            if not self._measure(&plan.columns[k], page, spans[k].size, plan.has_matrix, budget,
+                                 surplus, spent):
                 return False
             end[0] = k + 1
         return True
 
-    def decode_monolithic(self, data not None, int64_t size, int64_t stored, int64_t largest, Batch batch not None, memory, Budget budget not None):
+    def decode_monolithic(self, data not None, int64_t size, int64_t stored, int64_t largest, sink not None, memory, Budget budget not None):
         """Decode columns of a monolithic bucket; of `size` bytes, or 0 if it is not compressed.
 
         `data` is the pyarrow.Buffer of the bucket. `stored` is the part of its bytes that the wanted columns take, roughly.
         """
         cdef Py_ssize_t k, end = 0, stop = 0, count = self._positions.shape[0]
         cdef Py_ssize_t num_columns = self._kinds.shape[0]
-        cdef Plan plan = self._plan(batch)
+        cdef Plan plan = self._plan(sink)
         cdef Page* pages = <Page*>calloc(num_columns + 1, sizeof(Page))
         cdef Scratch scratch = None
         cdef Reader reader
@@ -989,12 +1023,10 @@ cdef class BucketReader:
                     stop = max(stop, self._positions[k] - self._first + 1)
                 if reader.at != NULL and split(pages, num_columns, stop, &reader, &at) == FINE:
                     while end < count and self._measure(
-                            &plan.columns[end], &pages[self._positions[end] - self._first], stored // count, budget,
-                            &surplus, &spent):
+                            &plan.columns[end], &pages[self._positions[end] - self._first], stored // count,
+                            plan.has_matrix, budget, &surplus, &spent):
                         end += 1
-            end = plan.decode(0, end, memory)
-            plan.publish(0, end)
-            return end
+            return self._deliver(plan, 0, end, memory)
         finally:
             free(pages)
             if scratch is not None:

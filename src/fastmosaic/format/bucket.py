@@ -42,6 +42,7 @@ from ._decode import (
     sort_positions,
 )
 from ._encode import ColumnFault, EncodedPages, check_columns, encode as encode_pages
+from ._matrix import Matrix, MatrixRows
 from .nested import BucketColumns, max_page_bytes
 from .wire import (
     MIN_BLOCK_LIMIT,
@@ -63,6 +64,8 @@ __all__ = [
     "Directory",
     "EncodedPages",
     "Layout",
+    "Matrix",
+    "MatrixRows",
     "PageFault",
     "Pages",
     "check_columns",

@@ -6,7 +6,7 @@ NumPy is optional, and imported when it is needed.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -14,12 +14,10 @@ import pyarrow as pa
 
 from ..dataset.discovery import is_many
 from ..dataset.fileset import FileSet, Partitioning
-from ..errors import SchemaMismatchError
 from ..file.reader import MosaicFile, Readable
 from ..memory import Memory, MemoryLimit
-from ..query.query import Query
-from ..query.rows import Rows
 from . import numbers
+from .matrix_reading import MatrixReading, MatrixTarget, Nulls
 from .numbers import DTYPES, Categories, import_numpy
 
 if TYPE_CHECKING:
@@ -30,8 +28,6 @@ if TYPE_CHECKING:
     Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 __all__ = ["read_matrix"]
-
-Nulls: TypeAlias = Literal["nan", "raise", "mask"] | float
 
 
 def read_matrix(
@@ -115,19 +111,18 @@ def read_matrix(
     of_many = {"partitioning": partitioning, "unify": unify, "follow_links": follow_links}
     opening = {"filesystem": filesystem, "memory_limit": memory_limit, "strict": strict}
     with _opened(source, schema, opening, of_many) as opened:
-        reading = _Reading(opened, columns, filters, categories, use_threads)
-        table = reading.table(None if rows is None else _row_numbers(rows))
-        shape = table.num_rows, table.num_columns
+        reading = MatrixReading(opened, columns, filters, categories, use_threads)
         memory = Memory(memory_limit)
-        if out is None:
-            memory.take(shape[0] * shape[1] * (target.itemsize + (nulls == "mask")))
-            out = np.empty(shape, target, order=order)
-        else:
+        selected = reading.select(None if rows is None else _row_numbers(rows), memory)
+        shape = selected.num_rows, reading.num_columns
+        if out is not None:
             _check_out(out, shape, target)
+        cost = (target.itemsize if out is None else 0) + (nulls == "mask")
+        memory.take(shape[0] * shape[1] * cost)
+        made = np.empty(shape, target, order=order) if out is None else out
         mask = np.zeros(shape, bool, order=order) if nulls == "mask" else None
-        for place, name in enumerate(table.column_names):
-            _put(table.column(place), name, place, out, mask, nulls, fill, categories)
-    return out if mask is None else (out, mask)
+        reading.fill(selected, MatrixTarget(made, mask, fill, nulls), memory)
+    return made if mask is None else (made, mask)
 
 
 def _dtype(dtype: Any) -> Any:
@@ -195,73 +190,3 @@ def _opened(
                 yield file
             return
     yield FileSet(source, schema=schema, **opening, **of_many)
-
-
-class _Reading:
-    """Columns and rows to read of a file or of many."""
-
-    def __init__(
-        self,
-        source: MosaicFile | FileSet,
-        columns: Sequence[str] | None,
-        filters: Any,
-        categories: Categories,
-        use_threads: bool,
-    ) -> None:
-        self._source = source
-        self._columns = columns
-        self._filters = filters
-        self._use_threads = use_threads
-        query: Query = (
-            source.query(columns, filters)
-            if isinstance(source, FileSet)
-            else source._query(columns, filters)
-        )
-        for field in query.result:
-            numbers.check_type(field, categories)
-        if isinstance(categories, Mapping):
-            for name in categories:
-                if name not in query.result.names:
-                    raise ValueError(f"categories: column {name!r} is not read")
-
-    def table(self, rows: Any) -> pa.Table:
-        table = self._source.read(
-            self._columns, filters=self._filters, use_threads=self._use_threads
-        )
-        if rows is None:
-            return table
-        Rows.numbered(rows.tolist()).check(table.num_rows)
-        return table.take(pa.array(rows))
-
-
-def _put(
-    column: pa.ChunkedArray,
-    name: str,
-    place: int,
-    out: Array,
-    mask: Array | None,
-    nulls: Nulls,
-    fill: Any,
-    categories: Categories,
-) -> None:
-    """Write the values of a column into the matrix."""
-    column = numbers.decoded(column)
-    if not numbers.is_number(column.type):
-        known = categories[name] if isinstance(categories, Mapping) else None
-        column = numbers.codes_of(column, known)
-    if column.null_count and fill is None:
-        advice = "" if nulls == "raise" else f"; {out.dtype} has no NaN, pass nulls=a number"
-        raise SchemaMismatchError(f"the column contains nulls{advice}", column=name)
-    row = 0
-    for chunk in column.chunks:
-        own = slice(row, row + len(chunk))
-        row += len(chunk)
-        try:
-            values, are_null = numbers.numbers_of(chunk, out.dtype)
-            out[own, place] = numbers.converted(values, out.dtype)
-        except ValueError as error:
-            raise SchemaMismatchError(f"the column {error}", column=name) from error
-        if are_null is not None:
-            out[own, place][are_null] = fill
-            if mask is not None:
-                mask[own, place] = are_null

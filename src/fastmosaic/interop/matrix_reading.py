@@ -1,0 +1,407 @@
+"""Columns and rows of files on their way into a matrix.
+
+Columns of numbers are decoded straight into it. Columns that are stored in another way, or whose type
+differs between files, are read as Arrow arrays first; so are the columns of a filter.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+
+import pyarrow as pa
+from pyarrow import types
+
+from ..dataset.fileset import FileSet, each_window
+from ..dataset.joined_files import ReadableFile
+from ..dataset.plan import Window
+from ..errors import SchemaMismatchError
+from ..file.fill import GroupRows, MatrixColumns
+from ..file.reader import MosaicFile
+from ..format.bucket import Matrix
+from ..format.file_schema import FileSchema
+from ..memory import Memory
+from ..query.filters import mask_of
+from ..query.query import Query
+from ..query.rows import Rows
+from ..schemas.fit import Fits
+from . import numbers
+from .numbers import Categories, import_numpy
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+
+Nulls: TypeAlias = Literal["nan", "raise", "mask"] | float
+_Fill: TypeAlias = Callable[[MatrixColumns, Sequence[GroupRows], bool, Memory], None]
+
+# What the kernel decodes: plain types, and the place of their numbers in `_matrix.SOURCES`.
+_BOOL, _INT8, _INT16, _INT32, _INT64, _FLOAT32, _FLOAT64 = range(7)
+_SOURCES: Final = {
+    pa.bool_(): _BOOL,
+    pa.int8(): _INT8,
+    pa.int16(): _INT16,
+    pa.int32(): _INT32,
+    pa.int64(): _INT64,
+    pa.float32(): _FLOAT32,
+    pa.float64(): _FLOAT64,
+    pa.date32(): _INT32,
+    pa.time32("ms"): _INT32,
+}
+
+
+def source_of(plain: pa.DataType, user: pa.DataType) -> int | None:
+    """Return the type of numbers that are stored, if they are those of the user's type."""
+    if types.is_timestamp(plain) and plain.unit != "s":
+        return _INT64 if user == plain else None
+    source = _SOURCES.get(plain)
+    same = user == plain or (
+        types.is_unsigned_integer(user) or types.is_float16(user) or types.is_date64(user)
+    )
+    return source if same else None
+
+
+@dataclass(frozen=True, slots=True)
+class MatrixTarget:
+    """The matrix, its mask, and what nulls become: a number of its dtype, or None for an error."""
+
+    out: Array
+    mask: Array | None
+    fill: Any
+    nulls: Nulls
+
+    def put(self, values: pa.Array, name: str, place: int, at: Any) -> None:
+        """Write values to rows `at`, a slice or row numbers, of a column."""
+        if values.null_count and self.fill is None:
+            raise self.has_nulls(name)
+        dtype = self.out.dtype
+        try:
+            found, are_null = numbers.numbers_of(values, dtype)
+            made = numbers.converted(found, dtype)
+        except ValueError as error:
+            raise SchemaMismatchError(f"the column {error}", column=name) from error
+        if are_null is not None:
+            made = import_numpy().where(are_null, self.fill, made)
+            if self.mask is not None:
+                self.mask[at, place] = are_null
+        self.out[at, place] = made
+
+    def put_nulls(self, name: str, place: int, at: Any) -> None:
+        """Write nulls to rows `at` of a column."""
+        if self.fill is None:
+            raise self.has_nulls(name)
+        self.out[at, place] = self.fill
+        if self.mask is not None:
+            self.mask[at, place] = True
+
+    def has_nulls(self, name: str) -> SchemaMismatchError:
+        advice = ""
+        if self.nulls != "raise":
+            advice = f"; {self.out.dtype} has no NaN, so pass a number as nulls="
+        return SchemaMismatchError(f"the column contains nulls{advice}", column=name)
+
+
+@dataclass(frozen=True, slots=True)
+class _GroupMatches:
+    """A row group, and those of its rows that match the filter; None for all."""
+
+    unit: int
+    group: int
+    num_rows: int
+    matches: Any = None
+
+    @property
+    def count(self) -> int:
+        return self.num_rows if self.matches is None else len(self.matches)
+
+
+@dataclass(frozen=True, slots=True)
+class SelectedRows:
+    """Rows of the matrix: where each row group goes, by the number of its file, and their number."""
+
+    num_rows: int
+    groups: dict[int, list[GroupRows]]
+    rows: Any = None  # their numbers among the rows that match, if not all
+
+
+class _FoundColumns:
+    """Where the columns of a matrix are in the columns of a file."""
+
+    def __init__(self) -> None:
+        self.positions = array("i")
+        self.columns = array("i")
+        self.sources = bytearray()
+        self.others: list[int] = []  # columns of the matrix that have another type in the file
+
+    def add(self, position: int, column: int, source: int) -> None:
+        self.positions.append(position)
+        self.columns.append(column)
+        self.sources.append(source)
+
+
+class MatrixReading:
+    """Columns and rows of a file, or of many, that a caller wants as a matrix."""
+
+    def __init__(
+        self,
+        source: MosaicFile | FileSet,
+        columns: Sequence[str] | None,
+        filters: Any,
+        categories: Categories,
+        use_threads: bool,
+    ) -> None:
+        self._source = source
+        self._filters = filters
+        self._categories = categories
+        self._use_threads = use_threads
+        self._query: Query = (
+            source.query(columns, filters)
+            if isinstance(source, FileSet)
+            else source._query(columns, filters)
+        )
+        self._wanted = self._query.wanted
+        self._names: list[str] = self._wanted.names
+        self.num_columns = len(self._names)
+        self._sources = self._checked()
+        self._found: dict[FileSchema, _FoundColumns] = {}
+
+    def _checked(self) -> list[int | None]:
+        """Check the types; return what the kernel decodes for each column."""
+        known: dict[tuple[pa.DataType, pa.DataType], int | None] = {}
+        partitions = self._source.partitions.names if isinstance(self._source, FileSet) else []
+        sources = []
+        for field, user in zip(self._wanted, self._query.result, strict=True):
+            key = field.type, user.type
+            if key not in known or isinstance(self._categories, Mapping):
+                numbers.check_type(user, self._categories)
+                known[key] = source_of(*key)
+            sources.append(None if field.name in partitions else known[key])
+        if isinstance(self._categories, Mapping):
+            for name in self._categories:
+                if name not in self._names:
+                    raise ValueError(f"categories: column {name!r} is not read")
+        return sources
+
+    # ---- which rows
+
+    def select(self, rows: Any, memory: Memory) -> SelectedRows:
+        """Return the rows that match the filter, or those of them that are numbered `rows`."""
+        np = import_numpy()
+        self._units = self._planned()
+        groups = self._groups(memory)
+        total = sum(one.count for one in groups)
+        if rows is not None:
+            if len(rows):
+                Rows.numbered([int(rows.min()), int(rows.max())]).check(total)
+            order = np.argsort(rows, kind="stable")
+            ascending = rows[order]
+        made: dict[int, list[GroupRows]] = {}
+        before = 0
+        for one in groups:
+            chosen, targets, row = one.matches, None, before
+            if rows is not None:
+                first, after = np.searchsorted(ascending, [before, before + one.count])
+                own = ascending[first:after] - before
+                chosen = own if chosen is None else chosen[own]
+                targets, row = order[first:after], 0
+            elif chosen is not None:
+                targets = np.arange(len(chosen))
+            before += one.count
+            start, count = 0, one.num_rows
+            if chosen is not None:
+                start = int(chosen[0]) if len(chosen) else 0
+                count = int(chosen[-1]) + 1 - start if len(chosen) else 0
+                chosen = np.ascontiguousarray(chosen - start)
+                targets = np.ascontiguousarray(targets)
+            if count:
+                made.setdefault(one.unit, []).append(
+                    GroupRows(one.group, start, count, row, chosen, targets)
+                )
+        return SelectedRows(total if rows is None else len(rows), made, rows)
+
+    def _planned(self) -> list[tuple[MosaicFile | ReadableFile, list[int]]]:
+        """Return the files, and the row groups that may match."""
+        source = self._source
+        if isinstance(source, MosaicFile):
+            return [(source, source._groups(self._query, None))]
+        return [(one.file, one.groups) for one in source.plan(self._query)]
+
+    def _groups(self, memory: Memory) -> list[_GroupMatches]:
+        """Return the row groups in order, with the rows that match."""
+        groups = [
+            _GroupMatches(unit, group, file.metadata.rows_of(group))
+            for unit, (file, own) in enumerate(self._units)
+            for group in own
+        ]
+        if self._query.expression is None:
+            return groups
+        partitions = self._source.partitions if isinstance(self._source, FileSet) else pa.schema([])
+        fits = Fits(pa.schema(self._query.needed), partitions)
+        return [self._matching(one, fits, memory) for one in groups]
+
+    def _matching(self, one: _GroupMatches, fits: Fits, memory: Memory) -> _GroupMatches:
+        np = import_numpy()
+        file, _ = self._units[one.unit]
+        if isinstance(file, MosaicFile):
+            schema = pa.schema(self._query.needed)
+            batches: Iterable[pa.RecordBatch] = file.plain_batches(
+                schema, [one.group], self._use_threads
+            )
+        else:
+            batches = file.batches(fits, [one.group], self._use_threads)
+        found = []
+        before = 0
+        for batch in batches:
+            mask = mask_of(batch, self._query.expression)
+            matches = np.flatnonzero(mask.fill_null(False).to_numpy(zero_copy_only=False)) + before
+            memory.take(matches.nbytes)
+            found.append(matches)
+            before += batch.num_rows
+        matches = np.concatenate(found) if found else np.empty(0, np.int64)
+        return replace(one, matches=None if len(matches) == one.num_rows else matches)
+
+    # ---- values
+
+    def fill(self, selection: SelectedRows, target: MatrixTarget, memory: Memory) -> None:
+        """Read the values of the selected rows into a matrix."""
+        fill = None if target.fill is None else target.fill.tobytes()
+        matrix = Matrix(target.out, target.mask, fill)
+        units = [unit for unit in selection.groups if selection.groups[unit]]
+        others = {place for place, source in enumerate(self._sources) if source is None}
+        for unit in units:
+            for columns, _ in self._parts(unit):
+                others.update(self._found_in(columns).others)
+        self._put_others(sorted(others), selection, target)
+
+        def fill_unit(unit: int, use_threads: bool) -> None:
+            self._fill_unit(
+                unit, selection.groups[unit], matrix, target, others, use_threads, memory
+            )
+
+        if isinstance(self._source, MosaicFile):
+            for unit in units:
+                fill_unit(unit, self._use_threads)
+            return
+        unit_of: dict[int, int] = {}
+        windows = []
+        fits = Fits(self._wanted, self._source.partitions)
+        for unit in units:
+            file, groups = self._units[unit]
+            assert not isinstance(file, MosaicFile)
+            windows.append(Window(file, groups, None, file.read_bytes(fits, groups)))
+            unit_of[id(windows[-1])] = unit
+
+        def fill_window(window: Window, within: bool) -> None:
+            fill_unit(unit_of[id(window)], within)
+
+        for _ in each_window(fill_window, windows, self._use_threads):
+            pass
+
+    def _parts(self, unit: int) -> list[tuple[FileSchema, _Fill]]:
+        """Return the columns of the files that a file consists of, and how to fill a matrix from each."""
+        file, _ = self._units[unit]
+        if isinstance(file, MosaicFile):
+            return [(file._columns, file.fill)]
+        return [(part.columns, part.fill) for part in file.parts]
+
+    def _found_in(self, columns: FileSchema) -> _FoundColumns:
+        found = self._found.get(columns)
+        if found is None:
+            found = self._found[columns] = self._find(columns)
+        return found
+
+    def _find(self, columns: FileSchema) -> _FoundColumns:
+        """Find the columns of the matrix in a file."""
+        found = _FoundColumns()
+        projection = columns.projection_of(list(self._wanted))
+        if projection.is_stored and projection.schema.equals(self._wanted):
+            places = [place for place, source in enumerate(self._sources) if source is not None]
+            for place in places:
+                found.add(projection.positions[place], place, self._sources[place] or 0)
+            return found
+        for place, (field, source) in enumerate(zip(self._wanted, self._sources, strict=True)):
+            own = None if source is None else columns.find(field.name)
+            if own is None or source is None:
+                continue
+            position = columns.block.find(field.name)
+            stored = None if position < 0 else columns.block.field(position).type
+            if own.type == field.type == stored:
+                found.add(position, place, source)
+            else:
+                found.others.append(place)
+        return found
+
+    def _fill_unit(
+        self,
+        unit: int,
+        groups: Sequence[GroupRows],
+        matrix: Matrix,
+        target: MatrixTarget,
+        others: set[int],
+        use_threads: bool,
+        memory: Memory,
+    ) -> None:
+        """Decode the rows of a file into the matrix; columns that it does not have are null."""
+
+        def put(place: int, values: pa.Array, rows: GroupRows, first: int) -> None:
+            self._put(target, place, values, rows, first)
+
+        missing = set(range(self.num_columns)) - others
+        for columns, fill in self._parts(unit):
+            found = self._found_in(columns)
+            missing.difference_update(found.columns)
+            kept = [i for i, place in enumerate(found.columns) if place not in others]
+            if not kept:
+                continue
+            positions, places, sources = found.positions, found.columns, bytes(found.sources)
+            if len(kept) < len(positions):
+                positions = array("i", [positions[i] for i in kept])
+                places = array("i", [places[i] for i in kept])
+                sources = bytes(sources[i] for i in kept)
+            request = MatrixColumns(matrix, positions, places, sources, put)
+            fill(request, groups, use_threads, memory)
+        for place in sorted(missing):
+            for rows in groups:
+                at = slice(rows.row, rows.row + rows.count)
+                target.put_nulls(
+                    self._names[place],
+                    place,
+                    at if rows.targets is None else rows.row + rows.targets,
+                )
+
+    def _put(
+        self, target: MatrixTarget, place: int, values: pa.Array, rows: GroupRows, first: int
+    ) -> None:
+        """Write an array that begins with row `first` of those that are decoded."""
+        np = import_numpy()
+        at: Any = slice(rows.row + first, rows.row + first + len(values))
+        if rows.chosen is not None:
+            start, stop = np.searchsorted(rows.chosen, [first, first + len(values)])
+            values = values.take(pa.array(rows.chosen[start:stop] - first))
+            at = rows.row + rows.targets[start:stop]
+        target.put(values, self._names[place], place, at)
+
+    def _put_others(
+        self, places: Sequence[int], selection: SelectedRows, target: MatrixTarget
+    ) -> None:
+        """Write columns that the kernel does not decode."""
+        if not places:
+            return
+        names = [self._names[place] for place in places]
+        table = self._source.read(names, filters=self._filters, use_threads=self._use_threads)
+        if selection.rows is not None:
+            table = table.take(pa.array(selection.rows))
+        for place, name in zip(places, names, strict=True):
+            column = numbers.decoded(table.column(name))
+            if not numbers.is_number(column.type):
+                of_column = (
+                    self._categories[name] if isinstance(self._categories, Mapping) else None
+                )
+                column = numbers.codes_of(column, of_column)
+            row = 0
+            for chunk in column.chunks:
+                target.put(chunk, name, place, slice(row, row + len(chunk)))
+                row += len(chunk)
