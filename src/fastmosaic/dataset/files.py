@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from ..errors import CorruptFileError, MosaicError, UnsupportedError
 from ..file.dictionaries import FileDictionaries
-from ..file.fill import GroupRows, MatrixColumns, fill_matrix
+from ..file.fill import FilledColumns, GroupRows, fill_matrix
 from ..file.frames import FrameCache
 from ..file.key_index import KeyIndex
 from ..file.opening import SchemaCache, read_end
@@ -270,7 +270,7 @@ class File(FoundFile):
 
     def fill(
         self,
-        request: MatrixColumns,
+        request: FilledColumns,
         groups: Sequence[GroupRows],
         use_threads: bool,
         memory: Memory,

@@ -43,7 +43,7 @@ Put: TypeAlias = Callable[[int, pa.Array, GroupRows, int], None]
 
 
 @dataclass(slots=True)
-class MatrixColumns:
+class FilledColumns:
     """Stored columns of a file, and where they go in a matrix.
 
     positions  of the columns in the file
@@ -61,7 +61,7 @@ class MatrixColumns:
 
 def fill_matrix(
     scanner: Scanner,
-    request: MatrixColumns,
+    request: FilledColumns,
     groups: Sequence[GroupRows],
     use_threads: bool,
     memory: Memory,
@@ -74,7 +74,7 @@ class _Filling:
     def __init__(
         self,
         scanner: Scanner,
-        request: MatrixColumns,
+        request: FilledColumns,
         groups: Sequence[GroupRows],
         memory: Memory,
     ) -> None:

@@ -22,7 +22,7 @@ from ..query.rows import RowCounter, Rows, one_batch, row_numbers, sampled
 from ..storage.location import locate
 from ..storage.source import Source, open_source
 from .dictionaries import FileDictionaries
-from .fill import GroupRows, MatrixColumns, fill_matrix
+from .fill import FilledColumns, GroupRows, fill_matrix
 from .frames import FrameCache
 from .opening import read_end
 from .scan import Accepts, Scanner, ScanRequest
@@ -358,7 +358,7 @@ class MosaicFile:
 
     def fill(
         self,
-        request: MatrixColumns,
+        request: FilledColumns,
         groups: Sequence[GroupRows],
         use_threads: bool,
         memory: Memory,

@@ -18,7 +18,7 @@ from ..dataset.fileset import FileSet, each_window
 from ..dataset.joined_files import ReadableFile
 from ..dataset.plan import Window
 from ..errors import SchemaMismatchError
-from ..file.fill import GroupRows, MatrixColumns
+from ..file.fill import FilledColumns, GroupRows
 from ..file.reader import MosaicFile
 from ..format.bucket import Matrix
 from ..format.file_schema import FileSchema
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 Nulls: TypeAlias = Literal["nan", "raise", "mask"] | float
-_Fill: TypeAlias = Callable[[MatrixColumns, Sequence[GroupRows], bool, Memory], None]
+_Fill: TypeAlias = Callable[[FilledColumns, Sequence[GroupRows], bool, Memory], None]
 
 # What the kernel decodes: plain types, and the place of their numbers in `_matrix.SOURCES`.
 _BOOL, _INT8, _INT16, _INT32, _INT64, _FLOAT32, _FLOAT64 = range(7)
@@ -361,7 +361,7 @@ class MatrixReading:
                 positions = array("i", [positions[i] for i in kept])
                 places = array("i", [places[i] for i in kept])
                 sources = bytes(sources[i] for i in kept)
-            request = MatrixColumns(matrix, positions, places, sources, put)
+            request = FilledColumns(matrix, positions, places, sources, put)
             fill(request, groups, use_threads, memory)
         for place in sorted(missing):
             for rows in groups:
