@@ -284,8 +284,13 @@ _TABLE: Final = (
         is_compatibility=True,
     ),
 )
-# Of `layout="serving"`, unless the caller chooses others: few rows to decompress, each column alone.
-SERVING: Final[Mapping[str, Any]] = {"row_group_size": 4096, "page_size_threshold": 0}
+# Of `layout="serving"`, unless the caller chooses others: few rows to decompress, each column alone, and
+# few buckets, because each one that a read touches costs more than a column.
+SERVING: Final[Mapping[str, Any]] = {
+    "row_group_size": 4096,
+    "page_size_threshold": 0,
+    "num_buckets": 10,
+}
 OPTIONS: Final[Mapping[str, Option]] = {option.name: option for option in _TABLE}
 
 

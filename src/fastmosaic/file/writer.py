@@ -80,9 +80,9 @@ class MosaicWriter:
         array data block, as in Kudu, of at most 65,535 elements per list. The Apache reader does
         not support blocks and rejects files that contain them.
     layout : {"auto", "serving"}, default "auto"
-        What the file is made for. "serving" writes row groups of 4,096 rows and stores each column
-        as a page, so that reading a few rows decompresses little. The file is larger. The options
-        `row_group_size` and `page_size_threshold` override it.
+        What the file is made for. "serving" writes row groups of 4,096 rows and 10 buckets, and
+        stores each column as a page, so that reading a few rows decompresses little. The file is
+        larger. `row_group_size`, `num_buckets` and `page_size_threshold` override it.
     write_key_index : str or list of str, optional
         The column, or the columns, whose values `lookup` can find without reading the column. The
         index takes 12 bytes for each row. It requires the annex.
