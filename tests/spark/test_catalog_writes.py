@@ -192,6 +192,12 @@ def test_delete_removes_the_rows_that_spark_selects(lake, conditions):
     assert len(lake.sql("select * from lake.t")) == 5
 
 
+@pytest.mark.since("4.1")  # Spark 4.0 requires a value for each column
+def test_columns_without_a_value_are_null(t):
+    t.sql("insert into lake.t (id) values (9)")
+    assert t.sql("select * from lake.t where id = 9") == [(9, None)]
+
+
 def test_delete_without_a_condition(t):
     t.sql("delete from lake.t")
     assert ids(t) == []
