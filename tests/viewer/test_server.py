@@ -263,3 +263,30 @@ def test_another_address_than_loopback_is_warned_about(wide):
     process.terminate()
     _, errors = process.communicate(timeout=60)
     assert "warning: listening on 0.0.0.0" in errors
+
+
+# ---- what is read
+
+
+def test_bytes_read_are_proportional_to_what_is_on_screen(wide, monkeypatch):
+    from fastmosaic.storage import source as sources
+    from fastmosaic.viewer.tables import ViewedPaths
+
+    read = []
+    original = sources.Source.read_at
+
+    def counted(self, offset, length):
+        read.append(length)
+        return original(self, offset, length)
+
+    monkeypatch.setattr(sources.Source, "read_at", counted)
+    sizes = {}
+    for count in (0, 5, 50):
+        table = ViewedPaths([str(wide)])[0].at(None)
+        read.clear()
+        for start in range(0, 300, 40) if count else ():  # scrolling reads nothing twice
+            table.cells.read(range(1000, 1000 + count), start, min(start + 40, ROWS), "")
+        sizes[count] = sum(read)
+    assert sizes[0] == 0
+    assert 0 < sizes[5] < sizes[50]
+    assert sizes[50] < wide.stat().st_size / 4

@@ -57,8 +57,8 @@ export class ProfilePanel {
     add("rows", count(found.rows));
     add("nulls", found.rows ? `${count(found.nulls)} (${percent(found.nulls / found.rows)})` : "0");
     if (found.distinct !== undefined) add("distinct", `${found.distinct_is_exact ? "" : "about "}${count(found.distinct)}`);
-    if (found.min !== null && found.min !== undefined) add("min", found.min);
-    if (found.max !== null && found.max !== undefined) add("max", found.max);
+    if (found.min !== null && found.min !== undefined) add("min", found.min || "(empty)");
+    if (found.max !== null && found.max !== undefined) add("max", found.max || "(empty)");
     if (found.bytes !== undefined) {
       add("stored", bytes(found.bytes));
       add("uncompressed", bytes(found.uncompressed_bytes));
