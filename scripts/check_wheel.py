@@ -8,11 +8,13 @@ import zipfile
 from pathlib import PurePath
 
 ALLOWED = {".py", ".pyi", ".so", ""}
-STATIC = "fastmosaic/viewer/static/"  # any kind of file
+STATIC = "fastmosaic/viewer/static/"
+PAGE = "fastmosaic/report/static/"
 REQUIRED = [
     "fastmosaic/py.typed",
     "fastmosaic/format/_decode.pyi",
     "pyspark_mosaic/__init__.py",
+    *(f"{PAGE}page.{end}" for end in ("css", "html", "js")),
     f"{STATIC}vendor/vendored.json",
     f"{STATIC}vendor/regular-table/LICENSE",
     f"{STATIC}vendor/regular-table/regular-table.js",
@@ -40,7 +42,7 @@ def problems(path: str) -> list[str]:
             for name in members
             if PurePath(name).suffix not in ALLOWED
             and not name.endswith("py.typed")
-            and not name.startswith(STATIC)
+            and not name.startswith((STATIC, PAGE))
         ]
         for name in kernels:
             if not name.endswith(".abi3.so"):

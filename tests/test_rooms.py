@@ -26,8 +26,9 @@ ROOMS = {
     "convert": "errors memory threads format storage schemas query file dataset",
     "interop": "errors memory format schemas query file dataset",
     "spark": "errors memory threads format storage schemas query file dataset table convert",
+    "report": "errors format storage schemas file dataset convert",
     "viewer": "version errors memory threads format storage schemas query file dataset table convert",
-    "cli": "version errors memory format storage schemas query file dataset table convert spark viewer",
+    "cli": "version errors memory format storage schemas query file dataset table convert spark report viewer",
     "api": "memory format file dataset",
 }
 # The public faces and the entry points of the package, which may import any room.

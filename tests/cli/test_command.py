@@ -49,7 +49,7 @@ def test_every_command_is_there():
     assert OWN.keys() == {
         *("schema", "meta", "footer", "buckets", "pages", "dictionary", "column-size"),
         *("head", "cat", "count", "convert", "concat", "compact", "verify", "stats", "diff"),
-        *("completion", "clean"),
+        *("completion", "clean", "report", "view"),
     }
 
 
@@ -315,6 +315,8 @@ def words_for(name, path, tmp_path, small):
             return [name, path, str(tmp_path / "out.mosaic")]
         case "diff":
             return [name, path, str(small)]
+        case "report":
+            return [name, path, "-o", str(tmp_path / "out.html")]
         case "dictionary":
             return [name, path, "-c", "id"]
     return [name, path]

@@ -29,6 +29,7 @@ from .commands import (
     convert,
     diff,
     pages,
+    report,
     rows,
     schema,
     spark,
@@ -41,7 +42,7 @@ from .commands import (
 from .exit import ERROR, reported
 
 _GROUPS: Final = {
-    "content of files": ("view", "schema", "head", "cat", "count", "stats", "diff"),
+    "content of files": ("view", "schema", "head", "cat", "count", "stats", "report", "diff"),
     "conversion": ("convert", "concat", "compact"),
     "tables that change": ("table",),
     "internals of Mosaic files": (
@@ -50,7 +51,7 @@ _GROUPS: Final = {
     "other": ("spark", "clean", "completion"),
 }
 _MODULES: Final = (
-    *(view, schema, rows, stats, diff, convert, concat, compact),
+    *(view, schema, rows, stats, report, diff, convert, concat, compact),
     *(table, structure, pages, verify, spark, clean, completion),
 )
 

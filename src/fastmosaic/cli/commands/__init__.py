@@ -7,6 +7,7 @@ concat         concat: merge Mosaic files into one
 convert        convert: convert files between formats
 diff           diff: compare two tables
 pages          pages, dictionary and column-size: how columns are stored
+report         report: one self-contained HTML page about files
 rows           head, cat and count: the rows of files
 schema         schema: the columns of files
 spark          spark: jobs over many files
