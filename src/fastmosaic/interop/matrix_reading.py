@@ -51,6 +51,8 @@ _SOURCES: Final = {
     pa.date32(): _INT32,
     pa.time32("ms"): _INT32,
 }
+# Those without parameters, by Arrow's number of the type: the hash of a type takes longer.
+_SIMPLE: Final = {type.id: source for type, source in _SOURCES.items() if type != pa.time32("ms")}
 
 
 def source_of(plain: pa.DataType, user: pa.DataType) -> int | None:
@@ -171,14 +173,21 @@ class MatrixReading:
     def _checked(self) -> list[int | None]:
         """Check the types; return what the kernel decodes for each column."""
         known: dict[tuple[pa.DataType, pa.DataType], int | None] = {}
-        partitions = self._source.partitions.names if isinstance(self._source, FileSet) else []
+        result = self._query.result
         sources = []
-        for field, user in zip(self._wanted, self._query.result, strict=True):
-            key = field.type, user.type
-            if key not in known or isinstance(self._categories, Mapping):
-                numbers.check_type(user, self._categories)
-                known[key] = source_of(*key)
-            sources.append(None if field.name in partitions else known[key])
+        for place, (plain, user) in enumerate(zip(self._wanted.types, result.types, strict=True)):
+            source = _SIMPLE.get(plain.id) if plain.id == user.id else None
+            if source is None or isinstance(self._categories, Mapping):
+                key = plain, user
+                if key not in known or isinstance(self._categories, Mapping):
+                    numbers.check_type(result.field(place), self._categories)
+                    known[key] = source_of(*key)
+                source = known[key]
+            sources.append(source)
+        if isinstance(self._source, FileSet):
+            for name in self._source.partitions.names:
+                if (place := self._wanted.get_field_index(name)) >= 0:
+                    sources[place] = None
         if isinstance(self._categories, Mapping):
             for name in self._categories:
                 if name not in self._names:
@@ -316,7 +325,10 @@ class MatrixReading:
     def _find(self, columns: FileSchema) -> _FoundColumns:
         """Find the columns of the matrix in a file."""
         found = _FoundColumns()
-        projection = columns.projection_of(list(self._wanted))
+        if isinstance(self._source, MosaicFile):  # all columns are those of the file
+            projection = columns.projection(self._wanted)
+        else:
+            projection = columns.projection_of(self._wanted)
         if projection.is_stored and projection.schema.equals(self._wanted):
             places = [place for place, source in enumerate(self._sources) if source is not None]
             for place in places:
