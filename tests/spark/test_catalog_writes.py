@@ -544,13 +544,13 @@ def bucket():
             secret="a-secret-of-forty-characters-for-tests-1",
             endpoint_url=f"http://{HOST}:{port}",
         )
-        store.mkdir("bucket")
+        store.mkdir("sql-tables")  # other tests of this process leave their buckets
         yield store
         s3fs.S3FileSystem.clear_instance_cache()
 
 
 def test_tables_on_s3(lake, bucket):
-    fs.catalog(lake.spark, "lake", "bucket/lake", filesystem=bucket)
+    fs.catalog(lake.spark, "lake", "sql-tables/lake", filesystem=bucket)
     assert lake.sql("show tables in lake") == []
     lake.sql(
         "create namespace lake.ns",
@@ -568,6 +568,6 @@ def test_tables_on_s3(lake, bucket):
         lake.sql("alter table lake.ns.t rename to ns.v")
     lake.sql("drop table lake.ns.t")
     assert lake.sql("show tables in lake.ns") == [("ns", "u", False)]
-    assert not bucket.find("bucket/lake/ns/t")
+    assert not bucket.find("sql-tables/lake/ns/t")
     lake.sql("drop namespace lake.ns cascade")
-    assert not bucket.find("bucket/lake")
+    assert not bucket.find("sql-tables/lake")
