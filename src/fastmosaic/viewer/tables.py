@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from ..convert.find import find
 from ..convert.inputs import Input, open_input
 from ..errors import printable
 from ..storage.secrets import redacted
@@ -107,6 +108,12 @@ class ViewedPath:
         self._version = version
         self._open: dict[int | None, ViewedTable] = {}
         self._lock = threading.Lock()
+
+    def check(self) -> None:
+        """Raise if there are no such files; whether they are damaged is not checked."""
+        found = find([self.path], follow_links=self._follow_links, version=self._version)
+        if found.spool is not None:
+            raise ValueError("the viewer requires files; save the content of the pipe first")
 
     def at(self, version: int | None) -> ViewedTable:
         """Return the table at a version, or at the newest one when it was opened first."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 import webbrowser
 from typing import Final
 
-from ..arguments import Commands, add_at, add_command, add_memory_limit, add_paths, whole
+from ..arguments import Commands, add_at, add_command, add_json, add_memory_limit, add_paths, whole
 from ..exit import OK, complain
 
 _EXAMPLES: Final = (
@@ -32,6 +33,7 @@ def add(commands: Commands) -> None:
     add_paths(parser)
     add_at(parser)
     add_memory_limit(parser)
+    add_json(parser)
     parser.add_argument("--no-browser", action="store_true", help="print the URL only")
     parser.add_argument(
         "--port", type=whole, default=0, metavar="N", help="port (default: any free port)"
@@ -55,13 +57,15 @@ def _view(arguments: argparse.Namespace) -> int:
     from ...viewer.tables import ViewedPaths
 
     paths = ViewedPaths(arguments.paths, follow_links=arguments.follow_links, version=arguments.at)
+    for path in paths.paths:
+        path.check()
     server = ViewerServer(paths, arguments.host, arguments.port)
     if not is_loopback(arguments.host):
         complain(
             f"warning: listening on {arguments.host}: everyone who can reach this machine and knows "
             "the URL can read these files, and the connection is not encrypted"
         )
-    print(server.url)
+    print(json.dumps({"url": server.url}) if arguments.json else server.url)
     print("Press Ctrl-C to stop.", file=sys.stderr)
     sys.stdout.flush()
     if not arguments.no_browser:
