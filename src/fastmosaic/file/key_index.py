@@ -31,7 +31,7 @@ from ..format.wire import crc32c
 from ..storage.source import Source, read_ranges
 
 _MAX_ROWS: Final = 1 << 32
-_FACTOR: Final = pa.scalar(0x9E3779B97F4A7C15, pa.uint64())
+_FACTOR: Final = 0x9E3779B97F4A7C15
 _KEPT_BLOCKS: Final = 256  # of 48 KiB, for keys that are looked up later
 
 
