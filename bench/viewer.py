@@ -38,12 +38,14 @@ def write(path: Path, num_columns: int, num_rows: int) -> None:
     """Write a file of random numbers, in row groups of at most 100,000 rows."""
     rng = np.random.default_rng(0)
     step = min(num_rows, 100_000)
-    pool = [pa.array(rng.integers(0, 50, step, dtype=np.int8)) for _ in range(16)]
     names = [f"sensor_{i // 100:04d}_{i:06d}" for i in range(num_columns)]
-    batch = pa.record_batch([pool[i % 16] for i in range(num_columns)], names)
-    with fm.MosaicWriter(path, batch.schema) as writer:
+    schema = pa.schema([(name, pa.int16()) for name in names])
+    with fm.MosaicWriter(path, schema) as writer:
         for _ in range(0, num_rows, step):
-            writer.write_batch(batch)
+            # Neighbours differ, so that buckets do not shrink to one column.
+            values = rng.integers(0, 50, step + num_columns, dtype=np.int16)
+            columns = [pa.array(values[i : i + step]) for i in range(num_columns)]
+            writer.write_batch(pa.record_batch(columns, schema))
 
 
 def resident(pid: int) -> int:

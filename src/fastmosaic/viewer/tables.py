@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -155,6 +156,13 @@ class ViewedPaths:
         self, paths: Sequence[str], *, follow_links: bool = False, version: int | None = None
     ) -> None:
         self.paths = [ViewedPath(path, follow_links, version) for path in paths]
+
+    def prepare(self) -> None:
+        """Open the first path, for the page that is about to ask for it, which shows any error."""
+        import pyarrow.compute  # noqa: F401  # takes longer to import than a request should take
+
+        with suppress(Exception):
+            self.paths[0].at(None)
 
     def __getitem__(self, number: int) -> ViewedPath:
         if not 0 <= number < len(self.paths):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import threading
 import webbrowser
 from typing import Final
 
@@ -68,6 +69,8 @@ def _view(arguments: argparse.Namespace) -> int:
     print(json.dumps({"url": server.url}) if arguments.json else server.url)
     print("Press Ctrl-C to stop.", file=sys.stderr)
     sys.stdout.flush()
+    # While the browser starts; a file on slow storage must not keep the process from stopping.
+    threading.Thread(target=paths.prepare, daemon=True).start()
     if not arguments.no_browser:
         webbrowser.open(server.url)
     try:
