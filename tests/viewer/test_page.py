@@ -76,6 +76,7 @@ def test_100_000_columns_open_search_and_jump(page, show):
     assert "(empty)" in page.inner_text("#profile .bars")
     assert page.locator("regular-table td.null").count() == ROWS // 4
     page.locator("regular-table td.cut").first.click()
+    page.wait_for_selector("#value[open]")
     assert page.inner_text("#value-text") == "b" * 500
     page.keyboard.press("Escape")
     assert violations(page) == []
