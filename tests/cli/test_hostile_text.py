@@ -118,7 +118,9 @@ RUNS = {
 
 def test_every_command_is_tried():
     commands = next(action for action in make_parser()._actions if action.dest == "==SUPPRESS==")
-    assert set(commands.choices) == {*RUNS, "spark", "table", "completion"}
+    # Tests of their own look at the pages of view and report in a browser.
+    pages = {"view", "report"}
+    assert set(commands.choices) == {*RUNS, *pages, "spark", "table", "completion"}
 
 
 def words_of(name, options, one, other, folder):

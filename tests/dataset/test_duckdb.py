@@ -103,7 +103,7 @@ def reads(monkeypatch):
 
     class Recording(original):
         def read(self, request, groups, memory):
-            name = self._name.rpartition("/")[2]
+            name = self.name.rpartition("/")[2]
             found.extend(
                 (name, column, group)
                 for column in request.projection.schema.names

@@ -39,7 +39,9 @@ def hash_keys(columns: Sequence[Any]) -> pa.Array:
     """Return the hashes of keys without nulls, of one column or several."""
     hashes = hash_values(columns[0])
     for column in columns[1:]:
-        hashes = pc.bit_wise_xor(pc.multiply(hashes, _FACTOR), hash_values(column))
+        hashes = pc.bit_wise_xor(
+            pc.multiply(hashes, pa.scalar(_FACTOR, pa.uint64())), hash_values(column)
+        )
     return hashes
 
 
