@@ -12,7 +12,7 @@ from hypothesis import given, settings, strategies as st
 from living import data_files
 
 import fastmosaic as fm
-from fastmosaic.table.columns import _Keys
+from fastmosaic.query.keys import KeyValues
 
 DATA = pa.table({"id": [3, 1, None, 2, 1], "name": ["c", "a", None, None, "a"]})
 
@@ -91,7 +91,7 @@ def test_many_keys_of_many_columns(num_keys, random):
 def test_keys_that_differ_by_the_number_of_values_only():
     """More combinations of keys than 64 bits can count."""
     columns = [pa.chunked_array([[10**6 * i + j for j in range(20_000)]]) for i in range(6)]
-    keys = _Keys(columns)
+    keys = KeyValues(columns)
     assert keys.repeated() is None
     assert keys.find([column.slice(5, 3) for column in columns]).to_pylist() == [5, 6, 7]
 
