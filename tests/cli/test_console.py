@@ -15,8 +15,8 @@ from terminal import acting, environment, plain
 from fastmosaic.cli.output.aligned import Column, width
 from fastmosaic.cli.output.console import Console
 from fastmosaic.cli.output.drawn import shortened
-from fastmosaic.cli.output.values import human_size
 from fastmosaic.convert.values import to_json
+from fastmosaic.display.text import human_size
 from fastmosaic.errors import printable
 
 

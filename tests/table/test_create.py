@@ -26,7 +26,7 @@ def test_a_schema_makes_an_empty_table(tmp_path):
     schema = pa.schema({"day": pa.date32(), "x": pa.int32(), "s": pa.struct({"y": pa.uint64()})})
     table = fm.MosaicTable.create(tmp_path / "t", schema, partitioning="day")
     assert (table.version, table.num_rows, table.files) == (1, 0, [])
-    assert repr(table) == "<MosaicTable: version 1, 0 rows in 0 files>"
+    assert repr(table) == f"<MosaicTable {tmp_path / 't'}: version 1, 0 rows in 0 files>"
     assert table.schema.equals(pa.schema([schema.field(name) for name in ("x", "s", "day")]))
     assert fm.read_table(tmp_path / "t").schema == table.schema
     assert fm.MosaicDataset(tmp_path / "t").count_rows() == 0

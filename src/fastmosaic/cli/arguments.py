@@ -286,7 +286,7 @@ def complete_columns(prefix: str, parsed_args: argparse.Namespace, **_: Any) -> 
 
     If there are very many, return only the next words of their names: the shell lists them all.
     """
-    from ..schemas.prefixes import next_words
+    from ..display.prefixes import next_words
 
     done, comma, last = prefix.rpartition(",")
     try:

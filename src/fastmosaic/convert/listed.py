@@ -17,6 +17,7 @@ from pyarrow import types
 from ..dataset.files import File
 from ..dataset.fileset import FileSet
 from ..dataset.leaves import fields_of
+from ..display.text import short_type
 from ..errors import SchemaMismatchError, UnsupportedError
 from ..file.stored import stored_bytes
 from ..format.column_set import ColumnSet
@@ -120,18 +121,6 @@ class ListedColumn:
 def num_leaves(type: pa.DataType) -> int:
     """Return the number of fields in a type that have no further fields."""
     return sum(num_leaves(field.type) for field in fields_of(type)) or 1
-
-
-def short_type(type: pa.DataType) -> str:
-    """Return the text of a type without the fields of its structs, such as `list<struct>`."""
-    if not fields_of(type) or isinstance(type, pa.BaseExtensionType):
-        return str(type)
-    if types.is_struct(type):
-        return "struct"
-    if types.is_map(type):
-        return f"map<{short_type(type.key_type)}, {short_type(type.item_type)}>"
-    size = f"[{type.list_size}]" if types.is_fixed_size_list(type) else ""
-    return f"{str(type).partition('<')[0]}<{short_type(type.value_type)}>{size}"
 
 
 # ---- the columns of files

@@ -13,6 +13,8 @@ from typing import Any, Final, NoReturn
 import pyarrow as pa
 import pyarrow.dataset as ds
 
+from ..display.summary import Summary
+from ..display.text import counted, human_size
 from ..errors import UnsupportedError
 from ..format.paths import leaves
 from ..memory import MemoryLimit
@@ -97,7 +99,27 @@ class MosaicDataset(ds.Dataset):
         return _from_files, (self._files,)
 
     def __repr__(self) -> str:
-        return f"<MosaicDataset: {len(self._files.files)} files>"
+        return self._summary().to_text()
+
+    def _repr_html_(self) -> str:
+        return self._summary().to_html()
+
+    def _summary(self) -> Summary:
+        files = self._files
+        rows, size = files.known_rows(), files.known_bytes()
+        num_columns = len(files.columns.names())
+        facts = [
+            counted(len(files.files), "file"),
+            *([] if rows is None else [counted(rows, "row")]),
+            counted(num_columns, "column"),
+            *([] if size is None else [human_size(size)]),
+        ]
+        keys = files.partitions.names
+        notes = [
+            *(["rows: not counted yet"] if rows is None else []),
+            *([f"partitioned by {', '.join(keys)}"] if keys else []),
+        ]
+        return Summary("MosaicDataset", facts, notes=notes, schema=lambda: files.schema)
 
     def file_set(self) -> FileSet:
         """Return the files, for other modules of this package."""

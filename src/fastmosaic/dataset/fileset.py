@@ -210,6 +210,23 @@ class FileSet:
             self.columns, columns, filters, attached=self.attached, rows=rows, limit=limit
         )
 
+    def known_rows(self) -> int | None:
+        """Return the number of rows, or None if a file would have to be opened."""
+        if not all(isinstance(file, TableFile) or file.is_open for file in self.files):
+            return None
+        return sum(file.num_rows for file in self.files)
+
+    def known_bytes(self) -> int | None:
+        """Return the size of all files, or None if a file would have to be opened."""
+        total = 0
+        for file in self.files:
+            is_known = isinstance(file, TableFile) or file.is_open
+            size = file.size if is_known else file.found.size
+            if size is None:
+                return None
+            total += size
+        return total
+
     def only(self, files: Sequence[DatasetFile]) -> FileSet:
         """Return some of the files, with the columns and types of all."""
         made = copy(self)

@@ -11,7 +11,9 @@ from typing import IO, TYPE_CHECKING, Any, Self, TypeAlias
 
 import pyarrow as pa
 
-from ..errors import located, printable
+from ..display.summary import Summary
+from ..display.text import counted, human_size
+from ..errors import located
 from ..format.file_schema import FileSchema
 from ..format.fixed_sizes import portions
 from ..format.metadata import FileMetaData
@@ -402,7 +404,23 @@ class MosaicFile:
         return _open, (source, filesystem, self._memory_limit, self._strict, self._logical, limit)
 
     def __repr__(self) -> str:
-        return f"<MosaicFile {printable(self._source.name)}: {self._metadata!r}>"
+        return self._summary().to_text()
+
+    def _repr_html_(self) -> str:
+        return self._summary().to_html()
+
+    def _summary(self) -> Summary:
+        metadata = self._metadata
+        is_stored = not self._logical
+        facts = [
+            counted(metadata.num_rows, "row"),
+            counted(metadata.num_columns, "column") if is_stored else metadata.counted_columns(),
+            human_size(self._source.size),
+            counted(metadata.num_row_groups, "row group"),
+            *(["closed"] if self._closed else []),
+        ]
+        notes = [counted(metadata.num_buckets, "bucket"), metadata.compression, *metadata.notes()]
+        return Summary("MosaicFile", facts, self._source.name, notes, lambda: self.schema)
 
     # ---- what to read
 

@@ -11,7 +11,9 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from ..errors import CorruptFileError
+from ..display.summary import Summary
+from ..display.text import counted, human_size
+from ..errors import CorruptFileError, MosaicError
 from . import user_schema
 from .annex import Annex, BlockChecksums, Checksums, KeySection
 from .bucket import Layout
@@ -259,10 +261,36 @@ class FileMetaData:
         }
 
     def __repr__(self) -> str:
-        return (
-            f"<FileMetaData: {self.num_rows} rows, {self.num_columns} columns, "
-            f"{self.num_row_groups} row groups, {self.num_buckets} buckets, {self.compression}>"
-        )
+        return self._summary().to_text()
+
+    def _repr_html_(self) -> str:
+        return self._summary().to_html()
+
+    def _summary(self) -> Summary:
+        facts = [
+            counted(self.num_rows, "row"),
+            self.counted_columns(),
+            counted(self.num_row_groups, "row group"),
+            counted(self.num_buckets, "bucket"),
+            self.compression,
+        ]
+        return Summary("FileMetaData", facts, notes=self.notes(), schema=lambda: self.schema)
+
+    def counted_columns(self) -> str:
+        """Return the number of columns for people: as the user sees them, and as they are stored."""
+        stored = self.num_columns
+        try:
+            shown = len(self.columns.names()) if self.footer.restores_types else stored
+        except MosaicError:  # the file is damaged; reading says so
+            shown = stored
+        text = counted(shown, "column")
+        return text if shown == stored else f"{text} ({stored:,} stored)"
+
+    def notes(self) -> list[str]:
+        """Return facts of less importance for people."""
+        data = sum(map(self.bytes_of, range(self.num_row_groups)))
+        writer = self.created_by
+        return [f"{human_size(data)} of data", *([] if writer is None else [f"by {writer}"])]
 
     def check_row_group(self, group: int) -> None:
         """Raise `IndexError` if the file has no row group with this number."""

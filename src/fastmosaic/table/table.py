@@ -16,6 +16,8 @@ from ..dataset.fileset import FileSet
 from ..dataset.snapshot import Snapshot
 from ..dataset.version import BaseFile
 from ..dataset.write import DEFAULT_MAX_BYTES_PER_FILE
+from ..display.summary import Summary
+from ..display.text import counted, human_size
 from ..errors import ColumnNotFoundError
 from ..file.batches import open_batches
 from ..file.concat import Mode, check_mode
@@ -132,8 +134,8 @@ class MosaicTable:
         >>> import tempfile, pyarrow as pa, fastmosaic as fm
         >>> with tempfile.TemporaryDirectory() as path:
         ...     schema = pa.schema({"day": pa.date32(), "price": pa.float64()})
-        ...     fm.MosaicTable.create(f"{path}/prices", schema, partitioning="day")
-        <MosaicTable: version 1, 0 rows in 0 files>
+        ...     fm.MosaicTable.create(f"{path}/prices", schema, partitioning="day").schema.names
+        ['price', 'day']
         """
         check_names(options, cls.create)
         store = TableStore.of(path, filesystem, single_writer)
@@ -149,11 +151,36 @@ class MosaicTable:
         return made
 
     def __repr__(self) -> str:
+        return self._summary().to_text()
+
+    def _repr_html_(self) -> str:
+        return self._summary().to_html()
+
+    def _summary(self) -> Summary:
         version = self._snapshot.version
-        count = len(version.files)
-        return (
-            f"<MosaicTable: version {version.number}, {version.num_rows:,} rows in {count:,} "
-            f"file{'s' if count != 1 else ''}>"
+        parts = [part for file in version.files for part in file.parts]
+        rows, files = counted(version.num_rows, "row"), counted(len(version.files), "file")
+        num_column_files = len(parts) - len(version.files)
+        notes = [
+            *([counted(num_column_files, "column file")] if num_column_files else []),
+            human_size(sum(part.size for part in parts)),
+            f"{version.operation}, {version.time:%Y-%m-%d %H:%M} UTC",
+            *(
+                [f"partitioned by {', '.join(version.partitioning)}"]
+                if version.partitioning
+                else []
+            ),
+        ]
+        # The columns are in objects of their own: of a remote table, showing it requests nothing.
+        is_local = self._store.filesystem is None
+        if not is_local:
+            notes.append("columns: see schema")
+        return Summary(
+            "MosaicTable",
+            [f"version {version.number}", f"{rows} in {files}"],
+            self._store.name,
+            notes,
+            (lambda: self.schema) if is_local else None,
         )
 
     # ---- what there is

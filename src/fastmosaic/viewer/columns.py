@@ -15,9 +15,9 @@ from urllib.parse import unquote
 import pyarrow as pa
 from pyarrow import types
 
-from ..convert.listed import short_type
+from ..display.prefixes import continued
+from ..display.text import short_type
 from ..errors import printable
-from ..schemas.prefixes import continued
 from .errors import RequestError
 from .sizes import ColumnSizes
 

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from ...dataset.compact import CompactionReport, compact
 from ...dataset.snapshot import list_versions
+from ...display.text import human_size
 from ...errors import printable
 from ...file.options import OPTIONS
 from ...storage.location import locate
@@ -15,7 +16,6 @@ from ...storage.secrets import redacted
 from ..arguments import Commands, add_command, add_json
 from ..exit import OK
 from ..output.console import Console, in_steps
-from ..output.values import human_size
 from ..target import add_mode, add_option, add_target_size, ending_on_signals
 
 _DESCRIPTION: Final = """\

@@ -8,6 +8,7 @@ from typing import Final
 
 from ...dataset.concat import open_sources
 from ...dataset.discovery import discover
+from ...display.text import human_size
 from ...errors import printable
 from ...file.concat import ConcatReport, concatenate, data_bytes
 from ...file.options import OPTIONS
@@ -16,7 +17,6 @@ from ..arguments import Commands, add_command, add_follow_links, add_json
 from ..exit import OK
 from ..files import as_given, check_mosaic
 from ..output.console import Console, in_steps
-from ..output.values import human_size
 from ..target import add_mode, add_option, check_absent, ending_on_signals, naming
 
 _DESCRIPTION: Final = """\

@@ -17,6 +17,7 @@ from ...convert.find import STANDARD
 from ...convert.inputs import matching
 from ...convert.write import check_options, open_target
 from ...dataset.write import write_dataset
+from ...display.text import human_size
 from ...errors import printable
 from ...query.selection import NameList
 from ...storage.secrets import redacted
@@ -27,7 +28,6 @@ from ..arguments import (
 )
 from ..exit import OK
 from ..output.console import Console
-from ..output.values import human_size
 from ..source import SourceRows, add_source_options, advising, open_source
 from ..target import (
     add_writer_options,

@@ -10,9 +10,9 @@ import pyarrow as pa
 
 from ...convert.compare import RowDifference, SchemaDifference, is_same_type
 from ...convert.inputs import matching, open_input
-from ...convert.listed import short_type
 from ...convert.values import compact
 from ...dataset.leaves import fields_of
+from ...display.text import short_type
 from ...errors import printable
 from ...format.column_set import ColumnSet
 from ...storage.secrets import redacted

@@ -12,11 +12,11 @@ import pyarrow as pa
 
 from ...convert.values import json_values, texts
 from ...dataset.files import File
+from ...display.prefixes import grouped
 from ...file.stored import Encoding, Page, StoredColumn, stored_bytes, stored_columns
 from ...format.bucket import Layout
 from ...format.column_set import ColumnSet
 from ...query.selection import GLOB, selected, split_names
-from ...schemas.prefixes import grouped
 from ...schemas.union import Union
 from ..arguments import Commands, add_columns, positive
 from ..exit import NO, OK, complain

@@ -6,6 +6,7 @@ import argparse
 from typing import Final
 
 from ...convert.inputs import open_input
+from ...display.text import human_size
 from ...errors import UnsupportedError, printable
 from ...report.measured import MAX_CELLS, measured
 from ...report.page import page
@@ -15,7 +16,6 @@ from ..arguments import Commands, add_at, add_command, add_json, add_memory_limi
 from ..exit import OK
 from ..files import other_format
 from ..output.console import Console
-from ..output.values import human_size
 from ..target import check_absent, ending_on_signals, naming
 
 _DESCRIPTION: Final = f"""\

@@ -12,8 +12,9 @@ import pyarrow as pa
 from pyarrow import types
 
 from ...convert.inputs import Input, open_input
-from ...convert.listed import num_leaves, short_type
+from ...convert.listed import num_leaves
 from ...convert.values import json_values, readable_texts, texts
+from ...display.text import short_type
 from ...errors import printable
 from ...query.where import parse
 from ..arguments import (

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 
 from ...convert.inputs import Input, open_input
 from ...convert.listed import ListedColumn, entries_of, measure
-from ...schemas.prefixes import Group, grouped
+from ...display.prefixes import Group, grouped
 from ..arguments import (
     Commands,
     add_at,
@@ -379,9 +379,7 @@ def _leaves(entries: Iterable[ListedColumn]) -> list[ListedColumn]:
 def _name_of(group: Group, members: Sequence[ListedColumn]) -> str:
     if len(members) == 1:
         return members[0].name
-    if not group.is_rest:
-        return group.pattern
-    return f"other {group.pattern}" if group.fixed else "others"
+    return group.label
 
 
 def _measures(entries: Sequence[ListedColumn]) -> list[Column]:

@@ -11,9 +11,10 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from ...convert.values import to_json
+from ...display.text import human_size
 from ...errors import printable
 from .aligned import Column, aligned, width
-from .values import human_size, json_text
+from .values import json_text
 
 if TYPE_CHECKING:
     import rich.console

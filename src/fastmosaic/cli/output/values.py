@@ -10,7 +10,6 @@ from pyarrow import types
 
 from ...query.durations import parse_duration
 
-_UNITS: Final = ("B", "kB", "MB", "GB", "TB", "PB")
 _PER_SECOND: Final = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
@@ -44,15 +43,3 @@ def parsed(text: str | None, type: pa.DataType) -> bool | int | float | str | No
     if types.is_floating(type):
         return float(text)
     return text == "true" if types.is_boolean(type) else text
-
-
-def human_size(num_bytes: int) -> str:
-    """Format a number of bytes with three digits and a unit: 3.40 MB."""
-    value = float(num_bytes)
-    for unit in _UNITS:
-        if value < 999.5 or unit == _UNITS[-1]:
-            break
-        value /= 1000
-    return (
-        f"{num_bytes} B" if unit == "B" else f"{value:.{max(0, 3 - len(f'{value:.0f}'))}f} {unit}"
-    )

@@ -42,6 +42,13 @@ class Group:
         """A glob that matches the names; the pattern of a rest also matches other groups."""
         return f"*{self.fixed}" if self.at_end else f"{self.fixed}*"
 
+    @property
+    def label(self) -> str:
+        """What people see: the pattern, unless it also matches other groups."""
+        if not self.is_rest:
+            return self.pattern
+        return f"other {self.pattern}" if self.fixed else "others"
+
     def varying(self, name: str) -> str:
         """Return the part of `name` that differs within the group."""
         return name.removesuffix(self.fixed) if self.at_end else name.removeprefix(self.fixed)

@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from fastmosaic.schemas.prefixes import grouped, next_words
+from fastmosaic.display.prefixes import grouped, next_words
 
 SHARES = list(itertools.product("ABCDEFGH", repeat=3))
 
