@@ -475,6 +475,8 @@ elif what == "sql":
     fs.add_columns(spark, table, {"id": "id + 1"}, replace=True)
 elif what == "fold":
     fs.fold(spark, table)
+elif what == "delete":
+    fs.delete(spark, table, [("b", "==", 1)])
 else:
     fs.compact(spark, table, target_bytes=int(what))
 print("end")
@@ -514,7 +516,10 @@ def age_all(path):
             os.utime(os.path.join(folder, one), (OLD, OLD))
 
 
-@pytest.mark.parametrize("what", ["sql", pytest.param("fold", marks=pytest.mark.exhaustive)])
+@pytest.mark.parametrize(
+    "what",
+    ["sql", *(pytest.param(one, marks=pytest.mark.exhaustive) for one in ("fold", "delete"))],
+)
 def test_a_killed_driver_is_gone_on_with(spark, path, tmp_path, what):
     """Finished files are not computed again, vacuum leaves them, and the result is exact."""
     if what == "fold":
@@ -544,13 +549,15 @@ def test_a_killed_driver_is_gone_on_with(spark, path, tmp_path, what):
     fm.MosaicTable(path).append(rows_of(FILES))
     if what == "fold":
         report = fs.fold(spark, path)
+    elif what == "delete":
+        report = fs.delete(spark, path, [("b", "==", 1)])
     else:
         report = fs.add_columns(spark, path, {"id": "id + 1"}, replace=True)
     assert report.resumed == FILES - 1
     assert {file: Path(path, file).stat().st_mtime_ns for file in kept} == kept
     assert set(kept) <= fm.MosaicTable(path)._snapshot.version.paths
     added = 1 if what == "sql" else 0
-    ids = [i + added for i in range((FILES + 1) * ROWS)]
+    ids = [i + added for i in range((FILES + 1) * ROWS) if what != "delete" or i % 5 != 1]
     assert fm.read_table(path)["id"].to_pylist() == ids
     fm.MosaicTable(path).vacuum(0, keep_versions=100)
     check_exact(path)
@@ -684,6 +691,85 @@ def test_fold(spark, path):
     check_exact(path)
 
 
+def test_delete(spark, path):
+    fm.MosaicTable(path).add_columns({"twice": pc.field("id") * 2})
+    files = fm.MosaicTable(path).files
+    # Rows of file 1, all rows of file 2, and no row of the others.
+    filters = (pc.field("twice") >= 2 * ROWS + 6) & (pc.field("id") < 3 * ROWS)
+    report = fs.delete(spark, path, filters, write_statistics=["id"])
+    ids = [i for i in range(FILES * ROWS) if not ROWS + 3 <= i < 3 * ROWS]
+    check_twice(path, ids)
+    table = fm.MosaicTable(path)
+    assert (report.rows, report.files_rewritten, report.files_removed) == (2 * ROWS - 3, 1, 1)
+    assert (report.version, report.resumed) == (FILES + 2, 0)
+    assert [one in table.files for one in files] == [True, False, False, True, True]
+    assert report.bytes_out == Path(path, table.files[1]).stat().st_size
+    last = table.history()[-1]
+    assert (last.operation, last.summary["rows"]) == ("delete", 2 * ROWS - 3)
+    check_exact(path)
+    assert fs.delete(spark, path, [("id", "<", 0)]).version == FILES + 2
+    # Rows for which the condition is null stay, and columns stay without rows.
+    assert fs.delete(spark, table, [("a", ">=", 0)]).rows == sum(i % 7 != 3 for i in ids)
+    assert fm.read_table(path)["id"].to_pylist() == [i for i in ids if i % 7 == 3]
+    fs.delete(spark, table, ~pc.field("a").is_valid())
+    assert fm.read_table(path).num_rows == 0
+    assert fm.read_table(path).column_names == ["id", "a", "b", "text", "twice"]
+    with pytest.raises(fm.ColumnNotFoundError, match="nope"):
+        fs.delete(spark, path, [("nope", "=", 1)])
+    with pytest.raises(ValueError, match="which rows to delete"):
+        fs.delete(spark, path, None)
+
+
+def test_delete_of_partitions_reads_no_file(spark, tmp_path):
+    rows = pa.table({"day": ["mo", "mo", "tu"], "id": [1, 2, 3]})
+    path = str(tmp_path / "t")
+    fm.MosaicTable.create(path, rows, partitioning="day")
+    notes = tmp_path / "notes"
+    notes.mkdir()
+    files = Counted(str(notes))
+    table = fm.MosaicTable(path, filesystem=files, single_writer=True)
+    report = fs.delete(spark, table, [("day", "=", "mo")])
+    assert (report.rows, report.files_rewritten, report.files_removed) == (2, 0, 1)
+    assert [files.bytes_of(name) for name in table.files] == [0]
+    assert fm.read_table(path).to_pylist() == [{"id": 3, "day": "tu"}]
+    # A column that some files lack is null there.
+    fm.MosaicTable(path).add_columns({"x": pc.field("id")})
+    fm.MosaicTable(path).append(pa.table({"day": ["tu", "we"], "id": [4, 5]}))
+    report = fs.delete(spark, path, pc.field("x").is_null() & (pc.field("day") == "tu"))
+    assert (report.rows, report.files_removed) == (1, 1)
+    assert fm.read_table(path)["id"].to_pylist() == [3, 5]
+
+
+def test_a_delete_in_sql_runs_in_tasks(spark, path, tmp_path):
+    """A worker that dies and files that fail are not those of the driver."""
+    notes = tmp_path / "notes"
+    notes.mkdir()
+    names = fm.MosaicTable(path).files
+    files = Faulty({names[1]: -1, names[3]: 2}, str(notes))
+    fs.catalog(spark, "jobs", os.path.dirname(path), filesystem=files, single_writer=True)
+    spark.sql("delete from jobs.t where b = 1")
+    assert len(list(notes.iterdir())) == 3
+    ids = [i for i in range(FILES * ROWS) if i % 5 != 1]
+    assert fm.read_table(path)["id"].to_pylist() == ids
+    assert fm.MosaicTable(path).version == FILES + 1
+
+
+def test_a_delete_is_a_conflict_if_a_file_was_changed(spark, path, tmp_path):
+    (tmp_path / "obstacle").mkdir()
+    name = os.path.basename(fm.MosaicTable(path).files[2])
+    obstacle = Obstacle(str(tmp_path / "obstacle"), "all")
+    files = Obstructed(name, obstacle.directory, obstacle.kind)
+    table = fm.MosaicTable(path, filesystem=files, single_writer=True)
+    job = Running(lambda: fs.delete(spark, table, [("b", "==", 1)]))
+    wait_for("the task", obstacle.arrivals)
+    fm.MosaicTable(path).delete([("id", "==", 2 * ROWS + 1)])
+    obstacle.open()
+    with pytest.raises(fm.ConflictError, match="nothing was committed"):
+        job.result()
+    assert fm.read_table(path).num_rows == FILES * ROWS - 1
+    check_exact(path)
+
+
 @pytest.mark.parametrize("job", ["compact", "fold"])
 def test_a_rewriting_job_gives_way(spark, path, tmp_path, job):
     """Files that another writer changes stay as they are."""
@@ -763,10 +849,13 @@ def test_the_command_line(spark, path, capsys, tmp_path):
     found = fm.read_table(path)
     assert found["half"].to_pylist() == [i / 2 for i in range(FILES * ROWS)]
     assert found["a b"].to_pylist() == [i % 5 == 1 for i in range(FILES * ROWS)]
+    assert main(["spark", "delete", path, "--where", "half = 2"]) == 0
+    assert "deleted 1 row, 1 file rewritten, 0 removed" in capsys.readouterr().out
+    fm.MosaicTable(path).restore(FILES + 1)
     assert main(["spark", "fold", path]) == 0
-    assert capsys.readouterr().out.startswith(f"version {FILES + 2}: folded {FILES} files, 0 unch")
+    assert capsys.readouterr().out.startswith(f"version {FILES + 4}: folded {FILES} files, 0 unch")
     assert main(["spark", "compact", path, "--mode", "copy"]) == 0
-    assert f"version {FILES + 3}: compacted {FILES} files to 1, 0 " in capsys.readouterr().out
+    assert f"version {FILES + 5}: compacted {FILES} files to 1, 0 " in capsys.readouterr().out
     assert main(["spark", "vacuum", path, "--older-than", "0", "--keep", "2"]) == 0
     assert "removed " in capsys.readouterr().out
     assert fm.read_table(path).equals(found)
@@ -808,12 +897,15 @@ def test_a_table_in_an_object_store(spark, s3):
     assert fs.add_columns(spark, uri, {"half": "id / 2"}).version == FILES + 2
     report = fs.fold(spark, uri)
     assert (report.version, report.files) == (FILES + 3, FILES)
+    deleted = fs.delete(spark, uri, [("id", "in", [3, ROWS])])
+    assert (deleted.version, deleted.files_rewritten, deleted.rows) == (FILES + 4, 2, 2)
+    fm.MosaicTable(uri).restore(FILES + 3)
     report = fs.compact(spark, uri, mode="copy")
-    assert (report.version, report.files_out) == (FILES + 4, 1)
+    assert (report.version, report.files_out) == (FILES + 6, 1)
     assert report.row_groups_copied == FILES
-    assert fs.compact(spark, uri).version == FILES + 4
+    assert fs.compact(spark, uri).version == FILES + 6
     removed = fs.vacuum(spark, uri, 0)
-    assert len(removed.versions) == FILES + 3
+    assert len(removed.versions) == FILES + 5
     table = fm.MosaicTable(uri)
     assert table.read(["id", "twice", "half"]).to_pylist() == [
         {"id": i, "twice": 2 * i, "half": i / 2} for i in range(FILES * ROWS)

@@ -3,7 +3,7 @@
 app         the jobs as an application for spark-submit
 connection  the connection of a worker to the JVM, without pauses
 gateway     a second gateway to Spark's JVM, for the objects that Spark's planner calls
-jobs        add_columns, fold, vacuum, convert, compact, concat, verify, profile
+jobs        add_columns, delete, fold, vacuum, convert, compact, concat, verify, profile
 jvm         access to classes in Spark's JVM that are not public API
 lake        catalog: the tables below a directory as tables of Spark SQL
 mapped      read and write through mapInArrow, for Spark 3.5
@@ -24,6 +24,7 @@ if typing.TYPE_CHECKING:
     from .jobs.compact import compact
     from .jobs.concat import concat
     from .jobs.convert import convert
+    from .jobs.delete import delete
     from .jobs.fold import fold
     from .jobs.profile import profile
     from .jobs.report import (
@@ -32,6 +33,7 @@ if typing.TYPE_CHECKING:
         CompactReport,
         ConvertReport,
         DatasetVerifyReport,
+        DeleteReport,
         Failure,
         FoldReport,
         MergeReport,
@@ -54,6 +56,7 @@ __all__ = [
     "CompactReport",
     "ConvertReport",
     "DatasetVerifyReport",
+    "DeleteReport",
     "Failure",
     "FoldReport",
     "MergeReport",
@@ -67,6 +70,7 @@ __all__ = [
     "compact",
     "concat",
     "convert",
+    "delete",
     "fold",
     "profile",
     "read",
@@ -86,6 +90,7 @@ _MODULES = {
     "compact": "jobs.compact",
     "concat": "jobs.concat",
     "convert": "jobs.convert",
+    "delete": "jobs.delete",
     "fold": "jobs.fold",
     "profile": "jobs.profile",
     "read": "planner.read",

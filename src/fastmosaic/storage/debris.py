@@ -47,7 +47,7 @@ _ENTRIES_PER_SKIP: Final = 100
 _STARTS: Final = (".", "_", "fastmosaic-")
 _LOCKED: Final = "write-"  # begins the identity of a staging that is locked
 _IDENTITY: Final = (
-    r"(?:(?:(?:write|job)-)?[0-9a-f]{32}|(?:convert|compact|concat|columns|fold)-[0-9a-f]{16}"
+    r"(?:(?:(?:write|job)-)?[0-9a-f]{32}|(?:convert|compact|concat|columns|delete|fold)-[0-9a-f]{16}"
     r"|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})"
 )
 _JOB: Final = re.compile(r"[a-z]+-([0-9a-f]{16})")

@@ -37,6 +37,34 @@ Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True)
+class Deletion:
+    """Rows to delete.
+
+    rows      an expression that they match
+    files     those that may contain such rows
+    is_whole  whether all rows of these files match, because the expression is about their partitions
+    """
+
+    rows: Any
+    files: Sequence[DatasetFile]
+    is_whole: bool
+
+    def whole(self) -> list[Deleted]:
+        """Delete the files, which need not be opened."""
+        return [
+            Deleted(file.num_rows, Rewritten((entry_of(file).path,), None)) for file in self.files
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class Deleted:
+    """How many rows of a file were deleted, and what takes its place; None if it stays."""
+
+    rows: int
+    group: Rewritten | None
+
+
+@dataclass(frozen=True, slots=True)
 class BaseWriter:
     """Writes base files that take the place of others. It can be sent to another process.
 
@@ -73,6 +101,18 @@ class BaseWriter:
         report = concatenate(sources, open_file(path), mode=mode, **self.options)
         added = min(entry_of(file).added for file in group)
         return Rewritten(paths, self.describe(path, added), report.num_copied)
+
+    def delete(self, alone: FileSet, rows: Any, open_file: OpenFile) -> Deleted:
+        """Write a file without the rows that an expression matches; rows for which it is null stay."""
+        (file,) = alone.files
+        path = (entry_of(file).path,)
+        count = alone.count_rows(rows)
+        if count == 0:
+            return Deleted(0, None)
+        if count == file.num_rows:
+            return Deleted(count, Rewritten(path, None))
+        new = self.write(alone, open_file, ~rows | rows.is_null())
+        return Deleted(count, Rewritten(path, new))
 
     def write(self, files: FileSet, open_file: OpenFile, kept: Any = None) -> BaseFile:
         """Write the columns that files provide, of all rows or those that are `kept`."""
@@ -126,41 +166,44 @@ class Rewriter:
 
     def delete(self, filters: Any, progress: Progress = False) -> ReplaceFiles:
         """Write files without the rows that match; return the change."""
+        deletion = self.deletion(filters)
+        writer = self.writer()
+
+        def deleted(file: DatasetFile) -> Deleted:
+            return writer.delete(self.files.only([file]), deletion.rows, self.open_file)
+
+        if deletion.is_whole:
+            return self.without(deletion.whole())
+        done: list[Deleted] = []
+        with (
+            reporting("delete", len(deletion.files), progress) as report,
+            closing(self._each(deleted, deletion.files)) as every,
+        ):
+            for file, one in zip(deletion.files, every, strict=True):
+                done.append(one)
+                report(file.num_rows)
+        return self.without(done)
+
+    def deletion(self, filters: Any) -> Deletion:
+        """Find the files that may contain rows that match."""
         query = self.files.query([], filters)
-        kept = ~query.expression | query.expression.is_null()
-        is_known = self.files.is_of_partitions(query)
         candidates = self.files.matching_files(query)
-        if not is_known:
+        is_whole = self.files.is_of_partitions(query)
+        if not is_whole:
             planned = {plan.file.found.place for plan in self.files.plan(query)}
             candidates = [
                 file
                 for file in candidates
                 if any(part.found.place in planned for part in (file, *file.parts))
             ]
-        deleted = 0
-        writer = self.writer()
+        return Deletion(query.expression, candidates, is_whole)
 
-        def rewritten(file: DatasetFile) -> tuple[Rewritten | None, int]:
-            path = entry_of(file).path
-            # A file whose rows all match, because of its partition, need not be opened.
-            alone = self.files.only([file])
-            count = file.num_rows if is_known else alone.count_rows(query.expression)
-            if count == file.num_rows:
-                return Rewritten((path,), None), count
-            if count == 0:
-                return None, 0
-            return Rewritten((path,), writer.write(alone, self.open_file, kept)), count
-
-        groups: list[Rewritten] = []
-        with reporting("delete", len(candidates), progress) as done:
-            with closing(self._each(rewritten, candidates)) as every:
-                for file, (group, count) in zip(candidates, every, strict=True):
-                    if group is not None:
-                        groups.append(group)
-                    deleted += count
-                    done(file.num_rows)
-            self._keep_columns(groups)
-        return ReplaceFiles("delete", groups, False, {"rows": deleted})
+    def without(self, done: Iterable[Deleted]) -> ReplaceFiles:
+        """Return the change that deletes rows of files."""
+        every = list(done)
+        groups = [one.group for one in every if one.group is not None]
+        self._keep_columns(groups)
+        return ReplaceFiles("delete", groups, False, {"rows": sum(one.rows for one in every)})
 
     def _keep_columns(self, groups: list[Rewritten]) -> None:
         """Replace a file that goes by one without rows, if no other file has some of its columns."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...errors import printable
 from ...query.selection import split_names
-from ..arguments import Commands, add_follow_links, add_json, size
+from ..arguments import Commands, add_follow_links, add_json, add_where, size
 from ..exit import NO, OK, reported
 from ..output.console import Console
 from ..target import add_mode
@@ -119,6 +119,12 @@ def add_jobs(parser: argparse.ArgumentParser) -> None:
     one.add_argument("--replace", action="store_true", help="replace columns that exist")
     _add_no_resume(one)
     one.set_defaults(job=_add_columns)
+
+    one = jobs.add_parser("delete", help="delete rows of a table")
+    _add_table(one)
+    add_where(one, is_required=True)
+    _add_no_resume(one)
+    one.set_defaults(job=_delete)
 
     one = jobs.add_parser("fold", help="rewrite files of a table with their added columns")
     _add_table(one)
@@ -283,6 +289,17 @@ def _add_columns(spark: SparkSession, arguments: argparse.Namespace) -> Any:
         replace=arguments.replace,
         resume=not arguments.no_resume,
     )
+
+
+def _delete(spark: SparkSession, arguments: argparse.Namespace) -> Any:
+    from ...query.where import parse
+    from ...schemas.union import Fixed
+    from ...spark.jobs.delete import delete
+    from ...table.table import MosaicTable
+
+    table = MosaicTable(arguments.table)
+    condition = parse(arguments.where).expression(Fixed(table.schema))
+    return delete(spark, table, condition, resume=not arguments.no_resume)
 
 
 def _fold(spark: SparkSession, arguments: argparse.Namespace) -> Any:

@@ -4,6 +4,7 @@ columns        add_columns: compute new columns of a table
 compact        compact: join small files and row groups of a dataset or a table
 concat         concat: write files to another directory as fewer, larger ones
 convert        convert: convert files between Mosaic and other formats
+delete         delete: delete rows of a table
 fingerprint    whether a function is the one of an earlier run
 fold           fold: rewrite files of a table together with their column files
 profile        profile: describe the columns of a dataset and how they are stored

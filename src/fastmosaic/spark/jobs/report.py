@@ -120,6 +120,26 @@ class FoldReport(_JobReport):
 
 
 @dataclass(frozen=True, slots=True)
+class DeleteReport(_JobReport):
+    """The result of `fastmosaic.spark.delete`."""
+
+    rows: int  # that were deleted
+    files_rewritten: int
+    files_removed: int  # because all of their rows were deleted
+    bytes_out: int  # of the files that were rewritten
+    seconds: float
+    resumed: int  # files that an earlier run had finished
+    version: int  # of the table
+
+    def __str__(self) -> str:
+        return (
+            f"{_version(self.version)}deleted {_count(self.rows, 'row')}, "
+            f"{_count(self.files_rewritten, 'file')} rewritten, {self.files_removed:,} removed, "
+            f"{self.bytes_out:,} bytes, {self.seconds:.1f} s"
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class MergeReport(_JobReport):
     """The result of `fastmosaic.spark.concat`."""
 

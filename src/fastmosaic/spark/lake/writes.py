@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 from ...schemas.fit import plain_schema
 from ...table.overwrite import AllRows, MatchingRows, Region, SamePartitions
 from ...table.write import TableWrite
+from ..jobs.delete import delete
 from ..jvm import Guarded
 from ..planner.expressions import predicate
 from ..planner.plan import ScanPlanner
@@ -67,7 +68,7 @@ class LakeTableProxy(TableProxy):
         if condition is True:
             self._delete_all()
         elif condition is not False:
-            self._table.change().delete(condition)
+            delete(self.jvm.spark, self._table.change(), condition)
 
     def _condition(self, predicates: Any) -> Any:
         return condition_of(self._table, predicates)
