@@ -28,7 +28,7 @@ from pyspark.sql.types import StructType
 
 from fastmosaic.spark.source import commit as commit_module
 from fastmosaic.spark.source.source import MosaicDataSource, StreamWriter
-from fastmosaic.storage import staging as staging_module
+from fastmosaic.storage import moves as moves_module, staging as staging_module
 
 TESTS: Final = Path(__file__).parent
 LIMIT: Final = 300.0  # seconds: only a driver that hangs gets there
@@ -170,7 +170,7 @@ class _Watch:
         def watched(filesystem: Any) -> Any:
             return _WatchedStorage(plain(filesystem), self._meet)
 
-        for module in (staging_module, commit_module):
+        for module in (staging_module, moves_module, commit_module):
             module.storage_of = watched  # type: ignore[attr-defined]
 
     def _audit(self, event: str, arguments: tuple[Any, ...]) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 import fastmosaic as fm
 from fastmosaic.cli import main
+from fastmosaic.storage.moves import begin_moves
 from fastmosaic.storage.staging import Staging
 
 TABLE = pa.table({"id": [1, 2, 3]})
@@ -72,6 +73,17 @@ def test_age_decides_where_there_is_no_lock(capsys, left):
     assert main(["clean", str(left), "--older-than", "90m"]) == 0
     assert "removed, staging directory" in capsys.readouterr().out
     assert all(name.endswith(".mosaic") for name in names(left))
+
+
+def test_a_commit_that_was_interrupted_stays(capsys, left):
+    (staging,) = left.glob("_staging-job-*")
+    begin_moves(None, str(staging), ["k=1/a.mosaic"])
+    assert main(["clean", str(left), "--older-than", "0"]) == 0
+    assert (
+        f"{staging}: kept because only its stream or job, started again, can complete its commit, "
+        "staging directory"
+    ) in capsys.readouterr().out
+    assert (staging / "k=1/a.mosaic").exists()
 
 
 def test_a_dry_run_removes_nothing(capsys, left):

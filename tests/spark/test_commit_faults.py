@@ -20,7 +20,8 @@ import fastmosaic as fm
 from fastmosaic.spark.source.commit import StreamWriteJob, TaskMessage, TaskOutput
 from fastmosaic.spark.source.options import save_options
 from fastmosaic.storage import location, retry
-from fastmosaic.storage.staging import Direct, Staging
+from fastmosaic.storage.direct import Direct
+from fastmosaic.storage.staging import Staging
 
 BUCKET = "bucket"
 SCHEMA = pa.schema({"id": pa.int64()})

@@ -534,7 +534,7 @@ from spark_jvm import CONF
 spark = session("crash", "local[2]", **CONF)
 moved = []
 from fastmosaic.storage import staging
-storage = staging.as_arrow(None)
+storage = staging.storage_of(None)
 class Dying:
     def __getattr__(self, name):
         return getattr(storage, name)
@@ -543,7 +543,7 @@ class Dying:
             os.kill(os.getpid(), 9)
         moved.append(target)
         storage.move(source, target)
-staging.as_arrow = lambda filesystem: Dying()
+staging.storage_of = lambda filesystem: Dying()
 convert(spark, {source!r}, {out!r}, **{options!r})
 """
     text = script.format(source=str(source), out=str(out), options=options)

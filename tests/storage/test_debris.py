@@ -29,8 +29,10 @@ from fastmosaic.storage.debris import (
     spool,
     sweep,
 )
+from fastmosaic.storage.direct import Direct
+from fastmosaic.storage.moves import begin_moves, end_moves
 from fastmosaic.storage.sink import open_sink
-from fastmosaic.storage.staging import Direct, Staging
+from fastmosaic.storage.staging import Staging
 
 TABLE = pa.table({"id": [1, 2, 3]})
 
@@ -352,6 +354,28 @@ def test_staging_directories_of_jobs_are_kept_for_longer(tmp_path):
     again.abandon()
 
 
+def test_a_commit_that_was_interrupted_stays(tmp_path):
+    """The stream continues after a month: no file is lost, and none is there twice."""
+    base = tmp_path / "data"
+    query = "01234567-89ab-cdef-0123-456789abcdef"
+    files = [f"part-{number:020d}-{number}.mosaic" for number in (1, 2, 3)]
+    staging = Staging.begin(base, None, "append", identity=query)
+    for file in files:
+        fm.write_table(TABLE, f"{staging.root}/{file}")
+    begin_moves(None, staging.root, files)
+    os.rename(f"{staging.root}/{files[0]}", base / files[0])
+    age(staging.root, 30 * MAX_AGE)
+    fm.write_dataset(TABLE, base, existing="append")  # another writer
+    (left,) = find_debris(None, str(base))
+    assert left.path == staging.root
+    assert not left.is_dead(0, 0)
+    staging.finish()
+    assert fm.read_table(base).num_rows == 4 * TABLE.num_rows
+    age(staging.root, 30 * MAX_AGE)
+    fm.write_dataset(TABLE, base, existing="append")
+    assert find_debris(None, str(base)) == []
+
+
 def test_a_write_without_staging_is_removed_with_its_files(tmp_path):
     base = tmp_path / "data"
     fm.write_dataset(TABLE, base)
@@ -421,6 +445,14 @@ def test_staging_directories_of_object_stores_are_removed_by_age(remote, monkeyp
     fm.write_dataset(TABLE, base, filesystem=remote, existing="append")
     assert find_debris(remote, base) == []
     assert fm.read_table(base, filesystem=remote).num_rows == 3 * TABLE.num_rows
+    kept = Staging.begin(base, remote, "append", identity="convert-0123456789abcdef")
+    kept.open("k=1/b.mosaic").commit()
+    begin_moves(remote, kept.root, ["k=1/b.mosaic"])
+    fm.write_dataset(TABLE, base, filesystem=remote, existing="append")
+    assert [one.path for one in find_debris(remote, kept.base_dir)] == [kept.root]
+    end_moves(remote, kept.root)
+    fm.write_dataset(TABLE, base, filesystem=remote, existing="append")
+    assert find_debris(remote, base) == []
 
 
 def test_a_file_on_another_filesystem(tmp_path, monkeypatch):

@@ -12,8 +12,8 @@ import pytest
 
 import fastmosaic as fm
 from fastmosaic.cli import main
+from fastmosaic.storage.direct import Direct
 from fastmosaic.storage.replace import keep_status
-from fastmosaic.storage.staging import Direct
 
 TABLE = pa.table({"id": [1, 2, 3]})
 IS_ROOT = os.getuid() == 0

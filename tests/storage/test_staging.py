@@ -19,8 +19,9 @@ from servers import s3_api
 
 import fastmosaic
 from fastmosaic.dataset.arrow import MosaicDataset
-from fastmosaic.storage import replace, staging as module
+from fastmosaic.storage import moves, replace, staging, target
 from fastmosaic.storage.staging import Staging
+from fastmosaic.storage.target import is_visible
 
 NEW = {"a.mosaic": b"new a", "k=1/b.mosaic": b"new b", "k=2/c.mosaic": b"new c"}
 OLD = {"old.mosaic": b"old", "k=1/old.mosaic": b"old 1", "j=1/deep=2/old.mosaic": b"old 2"}
@@ -43,7 +44,7 @@ def everything(root):
 
 
 def visible(root):
-    return {name: data for name, data in everything(root).items() if module.is_visible(name)}
+    return {name: data for name, data in everything(root).items() if is_visible(name)}
 
 
 def stage(base_dir, existing="error", files=NEW, filesystem=None):
@@ -140,8 +141,8 @@ def test_names_of_new_files_sort_after_those_of_old_ones(tmp_path):
     second = Staging.begin(tmp_path / "data", existing="append")
     assert first.prefix < second.prefix
     assert second.prefix.startswith("part-2")
-    for staging in (first, second):
-        staging.abandon()
+    for one in (first, second):
+        one.abandon()
 
 
 def test_a_write_that_goes_on_has_the_names_that_it_began_with(tmp_path):
@@ -414,6 +415,9 @@ def test_without_an_exchange_the_old_directory_is_put_back(tmp_path, monkeypatch
 # ---- interrupts
 
 
+WATCHED = {module.__file__ for module in (moves, replace, staging, target)}
+
+
 class Interrupter:
     """Raises KeyboardInterrupt before a certain line of the module is run."""
 
@@ -421,7 +425,7 @@ class Interrupter:
         self.left = after
 
     def __call__(self, frame, event, _):
-        if frame.f_code.co_filename not in (module.__file__, replace.__file__):
+        if frame.f_code.co_filename not in WATCHED:
             return None
         if event == "line":
             self.left -= 1
@@ -564,7 +568,7 @@ def test_remote_files_appear_and_nothing_else_is_left(remote):
 
     base = f"{bucket}/deep/data"
     staging = stage(base, "error", OLD, filesystem)
-    assert not any(map(module.is_visible, (key.partition("/data/")[2] for key in keys())))
+    assert not any(map(is_visible, (key.partition("/data/")[2] for key in keys())))
     staging.commit(OLD)
     assert keys() == under(OLD)
     with pytest.raises(FileExistsError, match="existing='append'"):

@@ -25,7 +25,7 @@ from ..schemas.union import Fixed
 from ..storage.debris import is_debris_name
 from ..storage.location import as_arrow, locate
 from ..storage.secrets import redacted
-from ..storage.staging import check_no_table
+from ..storage.target import check_no_table
 from .arguments import Options, positive, size
 
 # Formats other than Mosaic that have an option, too.

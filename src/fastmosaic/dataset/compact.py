@@ -18,7 +18,8 @@ from ..file.options import WriteOptions, accepts_options, check_names
 from ..schemas.fit import plain_schema
 from ..storage.location import locate
 from ..storage.replace import keep_status
-from ..storage.staging import SUFFIX, Staging
+from ..storage.staging import Staging
+from ..storage.target import SUFFIX
 from ..threads import map_in_order
 from .concat import open_sources
 from .fileset import FileSet

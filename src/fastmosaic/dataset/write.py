@@ -18,7 +18,8 @@ from ..file.options import OPTIONS, WriteOptions, accepts_options, check_names
 from ..file.writer import MosaicWriter, Writable
 from ..schemas.fit import Fits, NarrowCheck, plain_schema
 from ..storage.location import URI, is_open_file
-from ..storage.staging import SUFFIX, Staging, check_existing, new_prefix
+from ..storage.staging import Staging
+from ..storage.target import SUFFIX, check_existing, new_prefix
 from .discovery import QUERY
 from .hive_split import Splitter
 from .open_files import OpenFiles, WrittenFile
@@ -193,7 +194,7 @@ class DatasetWriter:
         The schema of the batches, with the partition columns.
     prefix : str, optional
         The beginning of the names of the files. By default `part-` and the present time, see
-        `storage.staging.new_prefix`.
+        `storage.target.new_prefix`.
     partitioning, max_rows_per_file, max_bytes_per_file, max_open_files, **options
         As for `write_dataset`.
 

@@ -7,6 +7,7 @@ object stores) and for jobs of many processes, it is debris when nothing was wri
 
 temporary_name, staging_name, spool   names of what is removed at the end
 Lock, is_lockable                     locks that end with the process
+MOVING                                marks a commit that has begun, which is never debris
 find_debris, debris_of, Debris        what others have left behind, and its removal
 sweep                                 the removal by the next writer to the same place
 """
@@ -59,6 +60,9 @@ _BESIDE: Final = re.compile(
     re.DOTALL,
 )
 _MARK: Final = re.compile(r"_(part-[0-9]{20}-[0-9a-f]{32})")
+# In a staging directory, the list of the files that a commit moves out of it. Some may have appeared, and
+# only the writer that continues can complete the commit, or take them back.
+MOVING: Final = "_moving"
 
 
 # ---- names
@@ -245,8 +249,9 @@ def spool(suffix: str = "") -> Any:
 class Debris:
     """A temporary file, a staging directory, or the files of a write that did not end.
 
-    is_alive   whether its writer holds the lock; None if a lock cannot tell
-    modified   when something was written to it, in seconds since 1970; None if unknown
+    is_alive        whether its writer holds the lock; None if a lock cannot tell
+    modified        when something was written to it, in seconds since 1970; None if unknown
+    is_interrupted  whether files of it have appeared, and its writer has yet to move the others
     """
 
     path: str
@@ -256,11 +261,14 @@ class Debris:
     is_alive: bool | None
     is_job: bool = False
     files: tuple[str, ...] = ()  # of an unfinished write, which `path` marks
+    is_interrupted: bool = False
 
     def is_dead(self, max_age: float, max_job_age: float | None = None) -> bool:
         """Return whether no writer uses it any more, as far as a lock or its age tell."""
         if self.is_alive is not None:
             return not self.is_alive
+        if self.is_interrupted:
+            return False
         limit = max_age if max_job_age is None or not self.is_job else max_job_age
         return self.modified is not None and time.time() - self.modified >= limit
 
@@ -406,6 +414,7 @@ def _local_debris(folder: str, name: str) -> Debris | None:
                 max(one.st_mtime for one in (status, *sizes)),
                 _is_alive(path, folder, is_locked=is_locked),
                 not is_locked,
+                is_interrupted=os.path.lexists(os.path.join(path, MOVING)),
             )
     except FileNotFoundError:  # its writer has just ended
         pass
@@ -488,7 +497,8 @@ def _remote(filesystem: Any, directory: str, recursive: bool) -> Iterator[Debris
             yield Debris(info.path, _UNFINISHED, size, _newest([info, *own]), None, True, paths)
     for path, own in stagings.items():
         size = sum(one.size or 0 for one in own if one.type == FileType.File)
-        yield Debris(path, _STAGING, size, _newest(own), None, True)
+        is_interrupted = any(one.path == f"{path}/{MOVING}" for one in own)
+        yield Debris(path, _STAGING, size, _newest(own), None, True, is_interrupted=is_interrupted)
 
 
 def _newest(infos: Iterable[Any]) -> float | None:

@@ -21,6 +21,8 @@ WRITE_BUFFER_BYTES: Final = 1 << 20
 
 # By pyarrow's type_name. Objects appear when their upload ends, and cannot be renamed.
 OBJECT_STORES: Final = frozenset({"s3", "gcs", "abfs"})
+# Also by fsspec's protocol. There a directory is only a part of a name.
+WITHOUT_DIRECTORIES: Final = OBJECT_STORES | {"gs"}
 
 
 class Sink:

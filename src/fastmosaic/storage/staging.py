@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import errno
 import os
-import re
 import stat
-import uuid
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Any, Final
 
 from ..threads import REMOTE_THREADS, map_in_order
@@ -23,7 +20,8 @@ from .debris import (
     sweep,
 )
 from .listing import files_below
-from .location import TABLE_MARK, is_hidden, kind_of, locate, os_error
+from .location import kind_of, locate, os_error
+from .moves import begin_moves, end_moves, read_moves, take_back
 from .remote import storage_of
 from .replace import (
     exchange,
@@ -36,20 +34,22 @@ from .replace import (
     resolved,
     sync,
 )
-from .sink import OBJECT_STORES, Sink, open_sink
-from .source import open_source
+from .sink import WITHOUT_DIRECTORIES, Sink, open_sink
+from .target import (
+    SUFFIX,
+    check_contents,
+    check_existing,
+    check_no_table,
+    check_present,
+    directories_of,
+    new_prefix,
+    prefix_of,
+    visible_below,
+)
 
-EXISTING: Final = ("error", "append", "overwrite")
-SUFFIX: Final = ".mosaic"
-
-# By pyarrow's type_name or fsspec's protocol. There a directory is only a part of a name.
-WITHOUT_DIRECTORIES: Final = OBJECT_STORES | {"gs"}
 # Errors of rename for a directory that may not be replaced: another user owns it in a sticky
 # directory, it is in the lower layer of a container's filesystem, or it is a mount point.
 _NOT_REPLACEABLE: Final = frozenset({errno.EPERM, errno.EACCES, errno.EXDEV, errno.EBUSY})
-# The list of files that are being moved, so that an interrupted move can be undone.
-_MOVING: Final = "_moving"
-_PREFIX: Final = re.compile(r"part-([0-9]{20})-")
 
 
 @dataclass(frozen=True)
@@ -117,11 +117,11 @@ class Staging:
         check_no_table(name, place, path)
         resumable = identity is not None
         if identity is not None:
-            _take_back(place, path, f"{path}/{staging_name(identity)}")
+            take_back(place, path, f"{path}/{staging_name(identity)}")
         present: list[str] | None = None if kind == "Directory" else []
         if existing != "append" and present is None:
-            present = _visible_below(place, path)
-            _check(name, existing, present, suffix)
+            present = visible_below(place, path)
+            check_contents(name, existing, present, suffix)
         lock = Lock()
         replaces = False
         made: tuple[str, ...]
@@ -149,7 +149,7 @@ class Staging:
                 root, lock = inside
         prefix = prefix_of(files_below(place, root)) if resumable else None
         if prefix is None:
-            prefix = new_prefix(_visible_below(place, path) if present is None else present)
+            prefix = new_prefix(visible_below(place, path) if present is None else present)
         return cls(
             name, path, place, root, existing, replaces, made, prefix, suffix, resumable, lock
         )
@@ -162,7 +162,7 @@ class Staging:
         path = f"{self.root}/{file}"
         if self.filesystem is None:
             # Not `root` itself: after the end of the staging it must not exist again.
-            for directory in _directories(file):
+            for directory in directories_of(file):
                 with suppress(FileExistsError):
                     os.mkdir(f"{self.root}/{directory}")
         elif kind_of(self.filesystem) not in WITHOUT_DIRECTORIES:
@@ -208,11 +208,11 @@ class Staging:
 
         Files that have appeared stay, and the others join them. `begin` and `abandon` move them back.
         """
-        files = _moving(self.filesystem, self.root)
+        files = read_moves(self.filesystem, self.root)
         if files is not None:
             present = set(files_below(self.filesystem, self.root))
             self._move([file for file in files if file in present])
-            storage_of(self.filesystem).delete_file(f"{self.root}/{_MOVING}")
+            end_moves(self.filesystem, self.root)
 
     def abandon(self) -> None:
         """Leave the directory unchanged, and remove everything that was written.
@@ -220,7 +220,7 @@ class Staging:
         If files that appeared cannot be moved back, the others stay, so that it can be done later.
         """
         if self.resumable:
-            _take_back(self.filesystem, self.base_dir, self.root)
+            take_back(self.filesystem, self.base_dir, self.root)
         self._remove_root()
         if self.filesystem is None:
             remove_empty(self.made)
@@ -257,13 +257,13 @@ class Staging:
         return False
 
     def _take_place(self, root: str, files: Sequence[str]) -> bool:
-        _check_present(files, files_below(None, root))
+        check_present(files, files_below(None, root))
         keep_only(root, files)
         old = None
         try:
             _keep_statuses(self.base_dir, root)
             if self.existing == "overwrite" and os.path.isdir(self.base_dir):
-                _check(
+                check_contents(
                     self.name,
                     self.existing,
                     files_below(None, self.base_dir),
@@ -287,22 +287,20 @@ class Staging:
 
     def _move_in(self, files: Sequence[str]) -> None:
         storage = storage_of(self.filesystem)
-        _check_present(files, files_below(self.filesystem, self.root))
+        check_present(files, files_below(self.filesystem, self.root))
         old: list[str] = []
         if self.existing != "append":
             prefix = self.root.removeprefix(f"{self.base_dir}/") + "/"
             old = [
                 f for f in files_below(self.filesystem, self.base_dir) if not f.startswith(prefix)
             ]
-            _check(self.name, self.existing, old, self.suffix)
+            check_contents(self.name, self.existing, old, self.suffix)
         targets = [f"{self.base_dir}/{file}" for file in files]
         for info in storage.get_file_info(targets):
             if info.type.name != "NotFound":
                 raise FileExistsError(f"{info.path} exists already")
         if self.resumable:
-            sink = open_sink(f"{self.root}/{_MOVING}", self.filesystem)
-            sink.write("\n".join(files).encode())
-            sink.commit()
+            begin_moves(self.filesystem, self.root, files)
         made: list[str] = []
         try:
             self._move(files, made)
@@ -318,7 +316,7 @@ class Staging:
             raise
         if self.existing == "overwrite":
             if self.resumable:  # there is no way back when old files are gone
-                storage.delete_file(f"{self.root}/{_MOVING}")
+                end_moves(self.filesystem, self.root)
             self._remove(old, files)
 
     def _move(self, files: Sequence[str], made: list[str] | None = None) -> None:
@@ -348,7 +346,7 @@ class Staging:
 
     def _remove(self, old: Sequence[str], files: Sequence[str]) -> None:
         """Remove the old files, and directories that contain none of `files`."""
-        kept = {directory for file in files for directory in _directories(file)}
+        kept = {directory for file in files for directory in directories_of(file)}
         empty: set[str] = set()
         if self.filesystem is None:  # links are removed, not what they lead to
             import shutil  # it imports all of Python's compressors
@@ -360,7 +358,7 @@ class Staging:
             delete_file, delete_directory = storage.delete_file, storage.delete_dir
         try:
             for file in old:
-                unused = [name for name in _directories(file) if name not in kept]
+                unused = [name for name in directories_of(file) if name not in kept]
                 if unused:
                     empty.add(unused[0])
                 else:
@@ -372,125 +370,6 @@ class Staging:
                 f"{self.name} contains all new files, but some old ones could not be removed"
             )
             raise
-
-
-def check_existing(existing: str) -> None:
-    """Raise ValueError unless `existing` is a known mode."""
-    if existing not in EXISTING:
-        raise ValueError(f"existing must be 'error', 'append' or 'overwrite', not {existing!r}")
-
-
-class Direct(Staging):
-    """Files written to their final location, for storage that copies files instead of renaming.
-
-    A file appears as soon as it is complete. `commit` removes files that do not belong to the
-    result and, with "overwrite", the old files; `abandon` removes all new files. Until then other
-    programs see too many files, and if the process is killed before, they stay as debris.
-
-    The files of this write are known by their names, because `prefix` is unique. A hidden file
-    with the name of the prefix exists until the end: a process that has completed a file looks
-    for it, and removes the file if the write has ended. Until then `discover` leaves them out.
-    """
-
-    @classmethod
-    def begin(  # type: ignore[override]
-        cls,
-        base_dir: Any,
-        filesystem: Any = None,
-        existing: str = "error",
-        *,
-        is_shared: bool = True,
-    ) -> Direct:
-        begun = Staging.begin(base_dir, filesystem, existing, is_shared=is_shared)
-        begun._remove_root()
-        name, path, place = begun.name, begun.base_dir, begun.filesystem
-        made = begun.made
-        if place is None:
-            made += make_directories(path)
-        prefix = f"{begun.prefix}-{uuid.uuid4().hex}"
-        direct = cls(name, path, place, path, existing, False, made, prefix)
-        storage = storage_of(place)
-        if place is not None and kind_of(place) not in WITHOUT_DIRECTORIES:
-            storage.create_dir(path, recursive=True)
-        open_sink(direct._mark, place).commit()
-        return direct
-
-    def open(self, file: str) -> Sink:
-        """Open `file` for writing; it appears when it is complete."""
-        return open_sink(self.path(file), self.filesystem)
-
-    @property
-    def _mark(self) -> str:
-        return f"{self.base_dir}/_{self.prefix}"
-
-    def is_ended(self) -> bool:
-        return bool(storage_of(self.filesystem).get_file_info(self._mark).type.name == "NotFound")
-
-    def commit(self, files: Iterable[str]) -> None:
-        """Remove every other file of this write and, with "overwrite", of the directory."""
-        names = sorted(set(files))
-        storage = storage_of(self.filesystem)
-        storage.delete_file(self._mark)
-        try:
-            present = files_below(self.filesystem, self.base_dir)
-            _check_present(names, present)
-            own = {file for file in present if self._is_own(file)}
-            old = [file for file in present if file not in own]
-            _check(self.name, self.existing, old, self.suffix)
-            for file in sorted(own.difference(names)):
-                storage.delete_file(f"{self.base_dir}/{file}")
-        except BaseException:
-            self._remove_own()
-            raise
-        if self.existing == "overwrite":
-            self._remove(old, names)
-
-    def abandon(self) -> None:
-        """Remove all new files, unless `commit` has begun, which may have removed old ones."""
-        storage = storage_of(self.filesystem)
-        try:
-            storage.delete_file(self._mark)
-        except FileNotFoundError:
-            return
-        self._remove_own()
-
-    def _remove_own(self) -> None:
-        storage = storage_of(self.filesystem)
-        own = [file for file in files_below(self.filesystem, self.base_dir) if self._is_own(file)]
-        for file in own:
-            with suppress(FileNotFoundError):
-                storage.delete_file(f"{self.base_dir}/{file}")
-        if self.filesystem is None:
-            for directory in sorted({d for file in own for d in _directories(file)}, reverse=True):
-                with suppress(OSError):  # it contains other files
-                    os.rmdir(f"{self.base_dir}/{directory}")
-            remove_empty(self.made)
-
-    def _is_own(self, file: str) -> bool:
-        return self.prefix in file.rpartition("/")[2]
-
-
-def new_prefix(present: Iterable[str] = ()) -> str:
-    """Return the start of the names of new files: `part-` and the present time in UTC.
-
-    Files are read in the order of their names, so appended files come after earlier ones. If the
-    clock is behind the newest of the files that are `present`, the number that follows theirs is
-    used.
-    """
-    now = int(datetime.now(UTC).strftime("%Y%m%d%H%M%S%f"))
-    numbers = [int(found[1]) for file in present if (found := _PREFIX.match(_base(file)))]
-    return f"part-{max(now, 1 + max(numbers, default=0)):020d}"
-
-
-def prefix_of(files: Iterable[str]) -> str | None:
-    """Return the prefix that the names of `files` have in common; None if they have none."""
-    return min(
-        (found[0][:-1] for file in files if (found := _PREFIX.match(_base(file)))), default=None
-    )
-
-
-def _base(file: str) -> str:
-    return file.rpartition("/")[2]
 
 
 def _inside(path: str, identity: str) -> str:
@@ -533,88 +412,3 @@ def _keep_statuses(old: str, new: str) -> None:
             if os.path.isdir(before) and not os.path.islink(before):
                 keep_status(before, os.path.join(folder, name))
     keep_status(old, new)
-
-
-def is_visible(file: str) -> bool:
-    """Return whether a path relative to a dataset is part of it, and not hidden."""
-    *directories, name = file.split("/")
-    return not (is_hidden(name, False) or any(is_hidden(one, True) for one in directories))
-
-
-def _visible_below(filesystem: Any, directory: str) -> list[str]:
-    """Return the files below a directory that are not hidden, without looking into hidden ones.
-
-    Staging directories of processes that were killed are hidden.
-    """
-    shown = files_below(
-        filesystem, directory, lambda relative: not is_hidden(_base(relative), True)
-    )
-    return [file for file in shown if is_visible(file)]
-
-
-def _directories(file: str) -> list[str]:
-    """Return the directories that a path leads through, outermost first."""
-    names = file.split("/")
-    return ["/".join(names[:count]) for count in range(1, len(names))]
-
-
-def check_no_table(name: str, filesystem: Any, path: str) -> None:
-    """Raise ValueError if a directory is a table, or a partition of one.
-
-    It could be written to, but the versions of the table would not name the new files, and would still
-    name those that were replaced.
-    """
-    storage = storage_of(filesystem)
-    while path:
-        if storage.get_file_info(f"{path}/{TABLE_MARK}").type.name == "Directory":
-            raise ValueError(
-                f"{name} is a table: append rows with MosaicTable.append or `fastmosaic table append`"
-            )
-        path, _, folder = path.rpartition("/")
-        if "=" not in folder:
-            return
-
-
-def _check(name: str, existing: str, files: Iterable[str], suffix: str) -> None:
-    """Raise if the files of a directory do not allow to write to it."""
-    visible = sorted(file for file in files if is_visible(file))
-    if existing == "error" and visible:
-        raise FileExistsError(
-            f"{name} contains files, such as {visible[0]}; "
-            "use existing='append' to add files or existing='overwrite' to replace them"
-        )
-    foreign = [file for file in visible if not file.endswith(suffix)]
-    if existing == "overwrite" and foreign:
-        raise ValueError(
-            f"{name} was not overwritten because {foreign[0]} is not a {suffix} file; "
-            "move that file, or write to another directory"
-        )
-
-
-def _moving(filesystem: Any, root: str) -> list[str] | None:
-    """Return the files that a process moves out of `root` in `commit`, or None if there is none."""
-    path = f"{root}/{_MOVING}"
-    if storage_of(filesystem).get_file_info(path).type.name != "File":
-        return None
-    with open_source(path, filesystem) as source:
-        return source.read_at(0, source.size).to_pybytes().decode().split("\n")
-
-
-def _take_back(filesystem: Any, base_dir: str, root: str) -> None:
-    """Undo the moves of a process that was killed, or failed, in `commit`."""
-    files = _moving(filesystem, root)
-    if files is None:
-        return
-    storage = storage_of(filesystem)
-    for file in files:
-        if storage.get_file_info(f"{base_dir}/{file}").type.name == "File":
-            if filesystem is None or kind_of(filesystem) not in WITHOUT_DIRECTORIES:
-                storage.create_dir(f"{root}/{file}".rpartition("/")[0], recursive=True)
-            storage.move(f"{base_dir}/{file}", f"{root}/{file}")
-    storage.delete_file(f"{root}/{_MOVING}")
-
-
-def _check_present(files: Iterable[str], present: Iterable[str]) -> None:
-    missing = set(files).difference(present)
-    if missing:
-        raise os_error(errno.ENOENT, min(missing))

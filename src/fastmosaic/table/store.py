@@ -39,8 +39,8 @@ from ..storage.listing import join, look
 from ..storage.location import as_arrow, is_web, kind_of, locate, os_error
 from ..storage.replace import make_directories, sync
 from ..storage.retry import insist
-from ..storage.sink import Sink, open_sink
-from ..storage.staging import SUFFIX, WITHOUT_DIRECTORIES, new_prefix
+from ..storage.sink import WITHOUT_DIRECTORIES, Sink, open_sink
+from ..storage.target import SUFFIX, new_prefix
 from ..threads import REMOTE_THREADS, map_in_order
 
 _OF_JOB: Final = re.compile(r"part-[0-9]{20}-([0-9a-f]{16})-[0-9a-f]{16}\.mosaic")

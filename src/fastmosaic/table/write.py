@@ -14,7 +14,7 @@ from ..dataset.version import VERSIONS, BaseFile
 from ..file.options import WriteOptions
 from ..storage.listing import entries_below
 from ..storage.retry import insist
-from ..storage.staging import new_prefix
+from ..storage.target import new_prefix
 from .changes import Append, Change, State
 from .commit import TableChange, commit_change
 from .create import begin_new, check_columns, finish_new

@@ -22,8 +22,8 @@ Remove temporary files and staging directories of writers that were killed.
 On a local disk, a writer locks its temporary file or staging directory. Without the lock, it is
 removed, however new it is; with the lock, it is never removed. Where locks cannot tell (network
 filesystems, object stores, jobs of Spark), it is removed if nothing was written to it for as long
-as --older-than says. Directories are searched recursively; links are not followed. Other files are
-never removed.
+as --older-than says. A staging directory whose commit was interrupted stays: start the stream or the
+job again. Directories are searched recursively; links are not followed. Other files are never removed.
 """
 _EXAMPLES: Final = ("clean warehouse", "clean --dry-run --older-than 6h s3://bucket/warehouse")
 
@@ -36,7 +36,7 @@ class _Cleaned:
 
     path: str
     debris: Debris
-    state: str  # "removed", "removable" in a dry run, "in use", "recent" or "failed"
+    state: str  # a key of _STATES
     error: str = ""
 
     def to_dict(self) -> dict[str, Any]:
@@ -64,6 +64,7 @@ _STATES: Final = {
     "removable": "would be removed",
     "in use": "kept because a process is writing it",
     "recent": "kept because a process may be writing it",
+    "interrupted": "kept because only its stream or job, started again, can complete its commit",
     "failed": "not removed",
 }
 
@@ -128,7 +129,7 @@ def _clean(given: str, max_age: float, dry_run: bool) -> Iterator[_Cleaned]:
         if filesystem is not None:
             shown = join(name.partition("?")[0], one.path.removeprefix(path).lstrip("/"))
         if not one.is_dead(max_age):
-            yield _Cleaned(shown, one, "in use" if one.is_alive else "recent")
+            yield _Cleaned(shown, one, _reason(one))
         elif dry_run:
             yield _Cleaned(shown, one, "removable")
         else:
@@ -140,6 +141,12 @@ def _clean(given: str, max_age: float, dry_run: bool) -> Iterator[_Cleaned]:
                 yield _Cleaned(shown, one, "failed", message_of(error))
             else:
                 yield _Cleaned(shown, one, state)
+
+
+def _reason(kept: Debris) -> str:
+    if kept.is_alive:
+        return "in use"
+    return "interrupted" if kept.is_interrupted else "recent"
 
 
 def _age(console: Console, debris: Debris) -> str:

@@ -27,7 +27,7 @@ from ...storage.replace import make_directories, remove_empty, remove_tree
 from ...storage.retry import insist
 from ...storage.sink import open_sink
 from ...storage.source import open_source
-from ...storage.staging import SUFFIX, is_visible
+from ...storage.target import SUFFIX, is_visible
 from ...table.store import TableStore
 from ...threads import REMOTE_THREADS, map_in_order
 

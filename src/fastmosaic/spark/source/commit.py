@@ -29,12 +29,14 @@ from ...errors import SchemaMismatchError, UnsupportedError
 from ...schemas.fit import plain_schema
 from ...schemas.widen import widened
 from ...storage.debris import staging_name
+from ...storage.direct import Direct
 from ...storage.listing import files_below
 from ...storage.location import locate
 from ...storage.remote import storage_of
 from ...storage.secrets import redacted
 from ...storage.sink import Sink, open_sink
-from ...storage.staging import Direct, Staging, check_no_table, new_prefix
+from ...storage.staging import Staging
+from ...storage.target import check_no_table, new_prefix
 from ..schemas import cast_from_spark
 from ..versions import commit_message_class
 from .options import SaveOptions

@@ -22,7 +22,7 @@ from ...file.options import (
 )
 from ...memory import parse_size
 from ...storage.location import URI
-from ...storage.staging import EXISTING
+from ...storage.target import EXISTING
 
 # A task reads about this much compressed data in a second.
 DEFAULT_MAX_SPLIT_BYTES: Final = 32 << 20
