@@ -112,19 +112,9 @@ def _part(field: pa.Field, type: Any) -> pa.Field:
 
 def cast_for_spark(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """Cast a batch to `schema`, the result of `arrow_for_spark` for the schema of the batch."""
-    if batch.schema.equals(schema):
+    if batch.schema.equals(schema) or not batch.num_columns:
         return batch
-    arrays = []
-    for field, array in zip(schema, batch.columns, strict=True):
-        try:
-            arrays.append(to_plain(array, field.type))
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-            raise UnsupportedError(
-                f"cannot convert {array.type} to Spark's {field.type}: {error}", column=field.name
-            ) from error
-    if not arrays:
-        return batch
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+    return _cast(batch, schema, "convert {} to Spark's {}")
 
 
 def _spark_schema(
@@ -341,12 +331,16 @@ def _advice(type: DataType) -> str:
 
 def cast_from_spark(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """Cast a batch of Spark to `schema`, whose types are plain: Spark has other time zones."""
+    return _cast(batch, schema, "store {} as {}")
+
+
+def _cast(batch: pa.RecordBatch, schema: pa.Schema, failing: str) -> pa.RecordBatch:
+    """Cast each column of a batch; `failing` says what cannot be done with two types."""
     arrays = []
     for field, array in zip(schema, batch.columns, strict=True):
         try:
             arrays.append(to_plain(array, field.type))
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-            raise UnsupportedError(
-                f"cannot store {array.type} as {field.type}: {error}", column=field.name
-            ) from error
+            what = failing.format(array.type, field.type)
+            raise UnsupportedError(f"cannot {what}: {error}", column=field.name) from error
     return pa.RecordBatch.from_arrays(arrays, schema=schema)

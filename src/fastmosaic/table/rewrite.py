@@ -245,7 +245,7 @@ class Rewriter:
         def rows_of(group: Sequence[DatasetFile]) -> int:
             return sum(file.num_rows for file in group)
 
-        groups = list(self.mergeable(target_bytes))
+        groups = self.mergeable(target_bytes)
         return self._rewrite("compact", groups, rewritten, rows_of, progress)
 
     def _rewrite(
@@ -266,8 +266,11 @@ class Rewriter:
                 done(rows_of(item))
         return ReplaceFiles(operation, groups, True)
 
-    def mergeable(self, target_bytes: int) -> Iterator[list[DatasetFile]]:
-        """Yield runs of small files of one partition, each up to about `target_bytes`."""
+    def mergeable(self, target_bytes: int) -> list[list[DatasetFile]]:
+        """Return runs of small files of one partition, each up to about `target_bytes`."""
+        if target_bytes < 1:
+            raise ValueError(f"target_bytes must be at least 1, not {target_bytes}")
+        runs: list[list[DatasetFile]] = []
         by_folder: dict[str, list[DatasetFile]] = {}
         for file in self.files.files:
             by_folder.setdefault(_folder(file), []).append(file)
@@ -276,7 +279,8 @@ class Rewriter:
                 files, lambda file: file.size < target_bytes * _SMALL_FILE
             ):
                 if is_small:
-                    yield from _packed(list(run), target_bytes)
+                    runs += _packed(list(run), target_bytes)
+        return runs
 
     def _each(
         self, work: Callable[[Any], Result], items: Sequence[Any]

@@ -33,7 +33,7 @@ from .overwrite import AllRows, MatchingRows, Region, SamePartitions
 from .rewrite import Rewriter
 from .rows import fitting_of, write_rows
 from .store import TableStore
-from .vacuum import DEFAULT_AGE, VacuumReport, vacuum
+from .vacuum import DEFAULT_AGE, VacuumReport, remove_files, vacuum
 from .verify import TableReport, checks_of
 from .write import overwriting
 
@@ -300,9 +300,9 @@ class MosaicTable:
             The options of `MosaicWriter`, which writes the files.
         """
         check_names(options, self.append)
-        state = self._changing()
+        changing = Changing(self)
         limits = max_rows_per_file, max_bytes_per_file
-        return self._commit(Append(self._write(data, state, limits, options)), state)
+        return changing.commit(Append(self._write(data, changing.state, limits, options)))
 
     def _write(
         self,
@@ -373,9 +373,9 @@ class MosaicTable:
             region: Region = SamePartitions()
         else:
             region = AllRows() if filters is None else MatchingRows(filters)
-        state = self._changing()
-        files = self._write(data, state, (max_rows_per_file, max_bytes_per_file), options)
-        return self._commit(overwriting(self._store, state, region, files, options), state)
+        changing = Changing(self)
+        files = self._write(data, changing.state, (max_rows_per_file, max_bytes_per_file), options)
+        return changing.commit(overwriting(self._store, changing.state, region, files, options))
 
     @accepts_options
     def add_columns(
@@ -431,11 +431,12 @@ class MosaicTable:
         {'id': 2, 'a': 4, 'double': 8, 'sum': 12, 'name': 'two'}
         """
         check_names(options, self.add_columns)
-        state = self._changing()
+        changing = Changing(self)
+        state = changing.state
         files = FileSet(state.snapshot)
         if isinstance(values, pa.Schema):
             check_declarable(values, files)
-            return self._commit(DeclareColumns(values, self._store.put_schema), state)
+            return changing.commit(DeclareColumns(values, self._store.put_schema))
         if not state.version.files:
             raise ValueError(f"{self._store.name} has no rows to add columns to; append rows first")
         if on is not None:
@@ -457,13 +458,13 @@ class MosaicTable:
         change = write_column_files(
             self._store, state, files, new, check, progress=progress, **options
         )
-        return self._commit(change, state)
+        return changing.commit(change)
 
     def drop_columns(self, columns: str | Sequence[str]) -> TableChange:
         """Drop columns. The files are not rewritten; `fold` does that, to free the space."""
-        state = self._changing()
+        changing = Changing(self)
         names = [columns] if isinstance(columns, str) else list(dict.fromkeys(columns))
-        files = FileSet(state.snapshot)
+        files = FileSet(changing.state.snapshot)
         for name in names:
             if name in files.partitions.names:
                 raise ValueError(f"{name!r} is a partition column, which cannot be dropped")
@@ -473,7 +474,7 @@ class MosaicTable:
                 )
         if len(names) == len(files.columns.names()) - len(files.partitions):
             raise ValueError("a table must have a column: not all of them can be dropped")
-        return self._commit(DropColumns(names), state)
+        return changing.commit(DropColumns(names))
 
     @accepts_options
     def delete(
@@ -519,8 +520,6 @@ class MosaicTable:
             The options of `MosaicWriter`.
         """
         check_names(options, self.compact)
-        if target_bytes < 1:
-            raise ValueError(f"target_bytes must be at least 1, not {target_bytes}")
         check_mode(mode)
         return self._rewrite(
             lambda rewriter: rewriter.compact(target_bytes, mode, progress), options
@@ -539,19 +538,19 @@ class MosaicTable:
 
     def _rewrite(self, rewrite: Callable[[Rewriter], Change], options: WriteOptions) -> TableChange:
         """Commit what `rewrite` has written; if it fails, no file is left."""
-        state = self._changing()
-        files = FileSet(state.snapshot)
+        changing = Changing(self)
+        files = FileSet(changing.state.snapshot)
         with self._store.new_files() as open_file:
-            change = rewrite(Rewriter(self._store, state, files, options, open_file))
-        return self._commit(change, state)
+            change = rewrite(Rewriter(self._store, changing.state, files, options, open_file))
+        return changing.commit(change)
 
     def restore(self, version: int) -> TableChange:
         """Return to the state of an earlier version, as a new version."""
-        state = self._changing()
+        changing = Changing(self)
         earlier = self._store.snapshot(version).version
-        if earlier.number == state.number:
-            return TableChange(state.number, "restore", committed=False)
-        return self._commit(Restore(earlier), state)
+        if earlier.number == changing.state.number:
+            return TableChange(earlier.number, "restore", committed=False)
+        return changing.commit(Restore(earlier))
 
     def vacuum(
         self,
@@ -576,22 +575,45 @@ class MosaicTable:
         dry_run : bool, default False
             Return what would be removed, and remove nothing.
         """
-        self._changing()
-        self._snapshot, report = vacuum(self._store, older_than, keep_versions, dry_run)
+        return Changing(self).vacuum(older_than, keep_versions, dry_run)
+
+
+class Changing:
+    """A change of an open table: what it begins with, and what moves the table to the version it makes.
+
+    store     where the table is
+    state     the version that is read, the newest one when the change began
+    snapshot  the same version, or the newest one after `commit` or `vacuum`
+    """
+
+    def __init__(self, table: MosaicTable) -> None:
+        if table._is_pinned:
+            raise ValueError(
+                f"{table._store.name} is open at version {table.version}, which cannot be changed; open "
+                f"it without version=, or return to this version with restore({table.version})"
+            )
+        self._table = table
+        self.store = table._store
+        self.store.check_writable()
+        # Other threads may move the table meanwhile.
+        self._move(self.store.snapshot())
+        self.state = State(self.snapshot)
+
+    def commit(self, change: Change) -> TableChange:
+        snapshot, done = commit_change(self.store, change, self.state)
+        self._move(snapshot)
+        return done
+
+    def vacuum(
+        self,
+        older_than: timedelta | float,
+        keep_versions: int,
+        dry_run: bool,
+        remove: Callable[[TableStore, Sequence[str]], None] = remove_files,
+    ) -> VacuumReport:
+        snapshot, report = vacuum(self.store, older_than, keep_versions, dry_run, remove)
+        self._move(snapshot)
         return report
 
-    def _changing(self) -> State:
-        """Return the version to change."""
-        if self._is_pinned:
-            raise ValueError(
-                f"{self._store.name} is open at version {self.version}, which cannot be changed; open "
-                f"it without version=, or return to this version with restore({self.version})"
-            )
-        self._store.check_writable()
-        # Another thread may change `self._snapshot` until the change is committed.
-        snapshot = self._snapshot = self._store.snapshot()
-        return State(snapshot)
-
-    def _commit(self, change: Change, state: State) -> TableChange:
-        self._snapshot, done = commit_change(self._store, change, state)
-        return done
+    def _move(self, snapshot: Snapshot) -> None:
+        self.snapshot = self._table._snapshot = snapshot

@@ -30,7 +30,7 @@ from .records import Result
 from .report import AddColumnsReport
 from .run import BadFile
 from .sql_columns import SqlColumns, result_of
-from .table_job import TableJob, number_of, opened, with_threads
+from .table_job import TableJob, change_of, number_of, with_threads
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -105,15 +105,15 @@ def add_columns(
     """
     started = time.monotonic()
     check_names(options, add_columns)
-    changing = opened(table)
-    state = changing._changing()
+    changing = change_of(table)
+    state = changing.state
     files = FileSet(state.snapshot)
     if not state.version.files:
         raise ValueError(f"{state.snapshot.name} has no rows to add columns to; append rows first")
     new = _new_columns(spark, values, inputs, schema, files)
-    writer = ColumnWriter.of(changing._store, files, new.inputs, options)
+    writer = ColumnWriter.of(changing.store, files, new.inputs, options)
     choices = new.identity, inputs, schema, sorted(options.items())
-    job = TableJob.begin(changing, state, "columns", *choices, resume=resume)
+    job = TableJob.begin(changing, "columns", *choices, resume=resume)
     chosen: Any = with_threads(spark, options, len(files.files))
     writer = replaced(writer, job=job.number, options=chosen)
     change = None

@@ -14,7 +14,7 @@ from ...storage.location import is_web, locate
 from ...table.table import MosaicTable
 from .convert import DEFAULT_TARGET_BYTES
 from .records import identity, list_files
-from .report import CompactReport
+from .report import RewriteReport
 from .rewrite import Merging, SourcePart, clear_stale, merge, pack
 from .run import parallelism
 from .table_rewrite import rewrite_table
@@ -31,7 +31,7 @@ def compact(
     mode: Mode = "auto",
     resume: bool = True,
     **options: Any,
-) -> CompactReport:
+) -> RewriteReport:
     """Join small Mosaic files of a table, or of a local directory, into larger ones.
 
     Row groups are copied without decoding them where that is possible, as `fastmosaic.concat` does it.
@@ -65,12 +65,22 @@ def compact(
 
     Returns
     -------
-    CompactReport
+    RewriteReport
     """
     started = time.monotonic()
     check_mode(mode)
     if isinstance(path, MosaicTable) or _is_table(path):
-        return _compact_table(spark, path, target_bytes, mode, resume, options, started)
+        check_names(options, compact)
+        return rewrite_table(
+            spark,
+            path,
+            "compact",
+            lambda rewriter: rewriter.mergeable(target_bytes),
+            mode=mode,
+            choices=[target_bytes],
+            resume=resume,
+            options=options,
+        )
     work = Compaction.of(path, target_bytes)
     listed = list_files([file.found for file in work.files.files])
     parts = {
@@ -80,7 +90,8 @@ def compact(
     items = pack(parts, target_bytes)
     kept = len(work.files.files) - len(work.old)
     if not items:
-        return CompactReport(0, 0, 0, kept, 0, 0, time.monotonic() - started, 0)
+        seconds = time.monotonic() - started
+        return RewriteReport("compact", 0, 0, 0, 0, 0, seconds, 0, files_kept=kept)
     schema = work.schema
     options = {
         **work.kept_options(),
@@ -100,7 +111,8 @@ def compact(
     }
     work.end(staging, old_of, sum(rows for _, rows, _ in written))
     clear_stale(staging, "compact")
-    return CompactReport(
+    return RewriteReport(
+        operation="compact",
         rows=sum(rows for _, rows, _ in written),
         files_in=len(work.old),
         files_out=len(written),
@@ -116,40 +128,3 @@ def compact(
 def _is_table(path: Any) -> bool:
     found = locate(path, None)
     return found is not None and not is_web(found[1]) and bool(list_versions(*found))
-
-
-def _compact_table(
-    spark: SparkSession,
-    table: Any,
-    target_bytes: int,
-    mode: Mode,
-    resume: bool,
-    options: dict[str, Any],
-    started: float,
-) -> CompactReport:
-    check_names(options, compact)
-    if target_bytes < 1:
-        raise ValueError(f"target_bytes must be at least 1, not {target_bytes}")
-    done = rewrite_table(
-        spark,
-        table,
-        "compact",
-        lambda rewriter: list(rewriter.mergeable(target_bytes)),
-        mode=mode,
-        choices=[target_bytes],
-        resume=resume,
-        options=options,
-    )
-    return CompactReport(
-        rows=done.rows,
-        files_in=done.files_in,
-        files_out=done.files_out,
-        files_kept=done.files_kept,
-        bytes_in=done.bytes_in,
-        bytes_out=done.bytes_out,
-        seconds=time.monotonic() - started,
-        resumed=done.resumed,
-        row_groups_copied=done.row_groups_copied,
-        version=done.version,
-        left_to_other_writers=done.left_to_other_writers,
-    )

@@ -19,7 +19,7 @@ from ...schemas.fit import plain_schema
 from ...storage.staging import Staging
 from .convert import DEFAULT_TARGET_BYTES
 from .records import Listed, identity, list_files
-from .report import MergeReport
+from .report import RewriteReport
 from .rewrite import Merging, SourcePart, clear_stale, merge, pack
 from .run import parallelism
 
@@ -39,7 +39,7 @@ def concat(
     follow_links: bool = False,
     filesystem: Any = None,
     **options: Any,
-) -> MergeReport:
+) -> RewriteReport:
     """Write Mosaic files to another directory as fewer, larger ones.
 
     One task for each new file copies row groups without decoding them where that is possible, as
@@ -75,7 +75,7 @@ def concat(
 
     Returns
     -------
-    MergeReport
+    RewriteReport
     """
     started = time.monotonic()
     check_mode(mode)
@@ -102,7 +102,8 @@ def concat(
     staging.commit(file for file, _, _ in written)
     if existing != "append":
         clear_stale(staging, "concat")
-    return MergeReport(
+    return RewriteReport(
+        operation="concat",
         rows=sum(rows for _, rows, _ in written),
         files_in=len(listed),
         files_out=len(written),

@@ -18,7 +18,7 @@ from ...table.rewrite import BaseWriter, Deleted, Rewriter, dropped_from, entry_
 from .records import Result
 from .report import DeleteReport
 from .run import BadFile
-from .table_job import TableJob, number_of, opened, with_threads
+from .table_job import TableJob, change_of, number_of, with_threads
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -73,17 +73,14 @@ def delete(
     check_names(options, delete)
     if filters is None:
         raise ValueError("filters must say which rows to delete")
-    changing = opened(table)
-    state = changing._changing()
-    store = changing._store
+    changing = change_of(table)
+    store, state = changing.store, changing.state
     files = FileSet(state.snapshot)
     with store.new_files() as open_file:
         rewriter = Rewriter(store, state, files, {}, open_file)
         deletion = rewriter.deletion(filters)
         rows = hashlib.sha256(pickle.dumps(deletion.rows)).hexdigest()
-        job = TableJob.begin(
-            changing, state, "delete", rows, sorted(options.items()), resume=resume
-        )
+        job = TableJob.begin(changing, "delete", rows, sorted(options.items()), resume=resume)
         resumed = 0
         if deletion.is_whole:
             done = deletion.whole()

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Any, Unpack
 
 from ...file.options import WriteOptions, accepts_options, check_names
-from .report import FoldReport
+from .report import RewriteReport
 from .table_rewrite import rewrite_table
 
 if TYPE_CHECKING:
@@ -20,7 +19,7 @@ def fold(
     *,
     resume: bool = True,
     **options: Unpack[WriteOptions],
-) -> FoldReport:
+) -> RewriteReport:
     """Rewrite each base file of a table that has column files, or columns that were dropped.
 
     One task for each such file writes a file with all columns. The driver commits all of them as one new
@@ -40,11 +39,10 @@ def fold(
 
     Returns
     -------
-    FoldReport
+    RewriteReport
     """
-    started = time.monotonic()
     check_names(options, fold)
-    done = rewrite_table(
+    return rewrite_table(
         spark,
         table,
         "fold",
@@ -52,15 +50,4 @@ def fold(
         mode=None,
         resume=resume,
         options={**options},
-    )
-    return FoldReport(
-        rows=done.rows,
-        files=done.files_out,
-        files_kept=done.files_kept,
-        bytes_in=done.bytes_in,
-        bytes_out=done.bytes_out,
-        seconds=time.monotonic() - started,
-        resumed=done.resumed,
-        version=done.version,
-        left_to_other_writers=done.left_to_other_writers,
     )

@@ -14,13 +14,11 @@ if TYPE_CHECKING:
 __all__ = [
     "AddColumnsReport",
     "ColumnProfile",
-    "CompactReport",
     "ConvertReport",
     "DatasetVerifyReport",
     "Failure",
-    "FoldReport",
-    "MergeReport",
     "ProfileReport",
+    "RewriteReport",
     "TableVacuumReport",
     "VerifiedFile",
 ]
@@ -70,53 +68,35 @@ class ConvertReport(_JobReport):
 
 
 @dataclass(frozen=True, slots=True)
-class CompactReport(_JobReport):
-    """The result of `fastmosaic.spark.compact`."""
+class RewriteReport(_JobReport):
+    """The result of `fastmosaic.spark.compact`, `concat` and `fold`."""
 
-    rows: int  # that were rewritten
+    operation: str  # "compact", "concat" or "fold"
+    rows: int  # of the new files
     files_in: int
     files_out: int
-    files_kept: int  # large enough, and not changed
-    bytes_in: int
+    bytes_in: int  # with column files
     bytes_out: int
     seconds: float
-    resumed: int  # work items that an earlier run had finished
+    resumed: int  # new files, or parts of the work, that an earlier run had finished
+    files_kept: int = 0  # that were not changed
     row_groups_copied: int = 0  # without decoding them
     version: int | None = None  # of the table, if it is one
-    left_to_other_writers: int = (
-        0  # new files that were not used, because others changed the old ones
-    )
+    # New files that were not used, because others changed the old ones.
+    left_to_other_writers: int = 0
 
     def __str__(self) -> str:
-        return (
-            f"{_version(self.version)}compacted {_count(self.files_in, 'file')} to {self.files_out:,}, "
-            f"{self.files_kept:,} unchanged, {_count(self.rows, 'row')}, "
-            f"{self.bytes_in:,} to {self.bytes_out:,} bytes, {self.seconds:.1f} s"
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class FoldReport(_JobReport):
-    """The result of `fastmosaic.spark.fold`."""
-
-    rows: int  # of the files that were rewritten
-    files: int
-    files_kept: int  # without column files and dropped columns, and not changed
-    bytes_in: int  # with the column files
-    bytes_out: int
-    seconds: float
-    resumed: int  # files that an earlier run had finished
-    version: int  # of the table
-    left_to_other_writers: int = (
-        0  # new files that were not used, because others changed the old ones
-    )
-
-    def __str__(self) -> str:
-        return (
-            f"{_version(self.version)}folded {_count(self.files, 'file')}, "
-            f"{self.files_kept:,} unchanged, {_count(self.rows, 'row')}, "
-            f"{self.bytes_in:,} to {self.bytes_out:,} bytes, {self.seconds:.1f} s"
-        )
+        verb = {"compact": "compacted", "concat": "merged", "fold": "folded"}[self.operation]
+        copied = _count(self.row_groups_copied, "row group")
+        facts = [
+            f"{verb} {_count(self.files_in, 'file')} to {self.files_out:,}",
+            *([f"{self.files_kept:,} unchanged"] if self.operation != "concat" else []),
+            _count(self.rows, "row"),
+            *([f"{copied} copied"] if self.operation != "fold" else []),
+            f"{self.bytes_in:,} to {self.bytes_out:,} bytes",
+            f"{self.seconds:.1f} s",
+        ]
+        return _version(self.version) + ", ".join(facts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,27 +116,6 @@ class DeleteReport(_JobReport):
             f"{_version(self.version)}deleted {_count(self.rows, 'row')}, "
             f"{_count(self.files_rewritten, 'file')} rewritten, {self.files_removed:,} removed, "
             f"{self.bytes_out:,} bytes, {self.seconds:.1f} s"
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class MergeReport(_JobReport):
-    """The result of `fastmosaic.spark.concat`."""
-
-    rows: int
-    files_in: int
-    files_out: int
-    bytes_in: int
-    bytes_out: int
-    seconds: float
-    resumed: int  # new files that an earlier run had finished
-    row_groups_copied: int  # without decoding them
-
-    def __str__(self) -> str:
-        return (
-            f"merged {_count(self.files_in, 'file')} to {self.files_out:,}, "
-            f"{_count(self.rows, 'row')}, {_count(self.row_groups_copied, 'row group')} copied, "
-            f"{self.bytes_in:,} to {self.bytes_out:,} bytes, {self.seconds:.1f} s"
         )
 
 

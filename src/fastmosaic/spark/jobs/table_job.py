@@ -18,10 +18,10 @@ from ...errors import ConflictError
 from ...storage.debris import staging_name
 from ...storage.listing import join
 from ...storage.location import as_arrow
-from ...table.changes import Change, State
+from ...table.changes import Change
 from ...table.commit import TableChange
 from ...table.store import TableStore
-from ...table.table import MosaicTable
+from ...table.table import Changing, MosaicTable
 from .records import Records, Result
 from .run import BadFile, parallelism, run
 
@@ -33,16 +33,16 @@ if TYPE_CHECKING:
 _BEGUN: Final = "_begun"
 
 
-def opened(table: Any) -> MosaicTable:
-    """Return a table by its path or URI, or a table that is open already."""
-    if isinstance(table, MosaicTable):
-        return table
-    if not isinstance(table, str | os.PathLike):
+def change_of(table: Any) -> Changing:
+    """Begin a change of a table by its path or URI, or of a table that is open already."""
+    if isinstance(table, str | os.PathLike):
+        table = MosaicTable(table)
+    elif not isinstance(table, MosaicTable):
         raise TypeError(
             "table must be a path, a URI or a MosaicTable, "
             f"not an object of type {type(table).__name__}"
         )
-    return MosaicTable(table)
+    return Changing(table)
 
 
 def number_of(*facts: object) -> int:
@@ -54,27 +54,23 @@ def number_of(*facts: object) -> int:
 class TableJob:
     """A job that changes a table.
 
-    table    the table
-    state    the version that is read
-    name     of the job, and a number that is the same for the same call
-    records  results of finished items, each with `files`: paths and sizes
+    changing  the change that the job makes
+    name      of the job, and a number that is the same for the same call
+    records   results of finished items, each with `files`: paths and sizes
     """
 
-    table: MosaicTable
-    state: State
+    changing: Changing
     name: str
     records: Records
 
     @classmethod
-    def begin(
-        cls, table: MosaicTable, state: State, verb: str, *choices: object, resume: bool
-    ) -> TableJob:
+    def begin(cls, changing: Changing, verb: str, *choices: object, resume: bool) -> TableJob:
         """Begin a job, or go on with one whose driver was killed; `choices` tell it from others."""
-        store = table._store
+        store = changing.store
         text = repr((store.path, choices))
         name = f"{verb}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
         root = join(store.path, staging_name(name))
-        job = cls(table, state, name, Records(f"{root}/_done", store.filesystem))
+        job = cls(changing, name, Records(f"{root}/_done", store.filesystem))
         storage = as_arrow(store.filesystem)
         begun = f"{root}/{_BEGUN}"
         if not resume or storage.get_file_info(begun).type.name != "File":
@@ -85,7 +81,7 @@ class TableJob:
 
     @property
     def store(self) -> TableStore:
-        return self.table._store
+        return self.changing.store
 
     @property
     def number(self) -> str:
@@ -106,7 +102,7 @@ class TableJob:
     def committed(self) -> dict[int, Result]:
         """Return the results of an earlier run that was killed after its commit; none if there is none."""
         results = self.records.load()
-        named = self.state.version.paths
+        named = self.changing.state.version.paths
         is_named = any(path in named for one in results.values() for path, _ in one["files"])
         return results if is_named else {}
 
@@ -141,7 +137,7 @@ class TableJob:
     def commit(self, change: Change) -> TableChange:
         """Commit what the tasks have written, and end the job."""
         try:
-            done = self.table._commit(change, self.state)
+            done = self.changing.commit(change)
         except ConflictError:
             self.end()
             raise
@@ -151,7 +147,7 @@ class TableJob:
     def discard(self) -> None:
         """Remove what the job has written, as far as that is known, and end it."""
         paths = [path for one in self.records.load().values() for path, *_ in one["files"]]
-        named = self.state.version.paths
+        named = self.changing.state.version.paths
         self.store.discard(path for path in paths if path not in named)
         self.end()
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from ...dataset.fileset import FileSet
 from ...dataset.found import Found
@@ -15,26 +16,12 @@ from ...file.concat import Mode
 from ...table.changes import ReplaceFiles, Rewritten
 from ...table.rewrite import BaseWriter, Rewriter, dropped_from, entry_of
 from .records import Result
+from .report import RewriteReport
 from .run import BadFile
-from .table_job import TableJob, number_of, opened, with_threads
+from .table_job import TableJob, change_of, number_of, with_threads
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-
-class RewrittenTable(NamedTuple):
-    """What a job has done to a table."""
-
-    rows: int  # of the new files
-    files_in: int
-    files_out: int
-    files_kept: int
-    bytes_in: int
-    bytes_out: int
-    resumed: int
-    row_groups_copied: int
-    version: int
-    left_to_other_writers: int  # new files that were not used
 
 
 def rewrite_table(
@@ -47,19 +34,19 @@ def rewrite_table(
     choices: Sequence[object] = (),
     resume: bool,
     options: dict[str, Any],
-) -> RewrittenTable:
+) -> RewriteReport:
     """Rewrite groups of files, each as one file, and commit all of them as one version.
 
     If `mode` is None, each group is one file, whose column files are folded in. `choices` tell the job
     from others that do the same.
     """
-    changing = opened(table)
-    state = changing._changing()
-    store = changing._store
+    started = time.monotonic()
+    changing = change_of(table)
+    store, state = changing.store, changing.state
     files = FileSet(state.snapshot)
     groups = choose(Rewriter(store, state, files, {}, store.open_file))
     identity = mode, *choices, sorted(options.items())
-    job = TableJob.begin(changing, state, verb, *identity, resume=resume)
+    job = TableJob.begin(changing, verb, *identity, resume=resume)
     threaded: Any = with_threads(spark, options, len(groups))
     writer = Rewriter(store, state, files, threaded, store.open_file).writer(job.number)
     items = {_number(group): alone([file.found for file in group]) for group in groups}
@@ -72,18 +59,20 @@ def rewrite_table(
         writer.describe(file.path, file.added)  # stores its columns, which vacuum may have removed
     change = job.commit(ReplaceFiles(verb, list(done.values()), True))
     # Other writers may have changed some of the old files, which then stay.
-    named = changing._snapshot.version.paths
+    named = changing.snapshot.version.paths
     used = [one for one in done.values() if one.new and one.new.path in named]
     new = [one.new for one in used if one.new]
     gone = {path for one in used for path in one.old}
     old = [file for group in groups for file in group if entry_of(file).path in gone]
-    return RewrittenTable(
+    return RewriteReport(
+        operation=verb,
         rows=sum(one.rows for one in new),
         files_in=len(old),
         files_out=len(new),
         files_kept=len(state.version.files) - len(old),
         bytes_in=sum(file.size for file in old),
         bytes_out=sum(one.size for one in new),
+        seconds=time.monotonic() - started,
         resumed=resumed,
         row_groups_copied=sum(one.copied or 0 for one in used),
         version=change.version,

@@ -9,11 +9,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from ...table.store import TableStore
-from ...table.vacuum import DEFAULT_AGE, remove_files, vacuum as vacuum_table
+from ...table.vacuum import DEFAULT_AGE, remove_files
 from .records import Result
 from .report import TableVacuumReport
 from .run import run
-from .table_job import opened
+from .table_job import change_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -59,10 +59,7 @@ def vacuum(
         ]
         run(spark, "vacuum", dict(enumerate(chunks)), partial(_remove, store))
 
-    changing = opened(table)
-    changing._changing()
-    _, report = vacuum_table(changing._store, older_than, keep_versions, dry_run, remove)
-    changing.refresh()
+    report = change_of(table).vacuum(older_than, keep_versions, dry_run, remove)
     return TableVacuumReport(
         report.version,
         report.versions,
