@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := pyproject.toml $(wildcard src/fastmosaic/format/*.pyx src/fastmosaic/format/*.pxd vendor/zstd/*.c)
 
-.PHONY: chromium demo test test-all test-torch test-lowest test-pythons test-spark-versions wheel docs lint format bench bench-files bench-kinds bench-datasets bench-threads bench-tables bench-spark bench-tpch bench-epoch bench-size bench-render fuzz clean
+.PHONY: chromium demo test test-all test-torch test-lowest test-pythons test-spark-versions wheel docs lint format bench bench-files bench-kinds bench-datasets bench-threads bench-tables bench-spark bench-tpch bench-training bench-size bench-render fuzz clean
 
 # Made anew whenever a kernel or a dependency changes.
 $(VENV)/ready: $(SOURCES)
@@ -48,9 +48,9 @@ format: $(VENV)/ready
 docs: $(VENV)/ready
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
 
-# Writes bench/results/*.json and the pages of docs that are made from them; takes about 45 minutes.
-# `make bench ARGS=--quick` takes six minutes and writes nothing.
-bench: bench-files bench-kinds bench-datasets bench-threads bench-tables bench-spark bench-tpch
+# Writes bench/results/*.json and the pages of docs that are made from them; takes about 50 minutes.
+# `make bench ARGS=--quick` takes seven minutes and writes nothing.
+bench: bench-files bench-kinds bench-datasets bench-threads bench-tables bench-spark bench-tpch bench-training
 
 # Makes these pages again, without measuring.
 bench-render: $(VENV)/ready
@@ -63,11 +63,11 @@ bench-files bench-kinds bench-datasets bench-threads bench-tables bench-spark be
 	$(BIN)/pip install --quiet --group bench
 	$(BIN)/python -m $(patsubst bench.tables,bench.living,$(patsubst bench.files,bench,$(subst -,.,$@))) $(ARGS)
 
-# Rows per second of a shuffled epoch, with PyTorch and the loaders of Lance and HF datasets; prints the results.
-bench-epoch: $(VENV)/ready
+# bench.training needs PyTorch and the loaders of Lance and HF datasets.
+bench-training: $(VENV)/ready
 	TORCH="$(TORCH)" scripts/test_torch.sh $(VENV) --collect-only
-	build/torch/bin/pip install --quiet pylance datasets
-	build/torch/bin/python -m bench.epoch $(ARGS)
+	build/torch/bin/pip install --quiet pylance vortex-data datasets
+	build/torch/bin/python -m bench.training $(ARGS)
 
 # Fuzzes on kernels with sanitizers for SECONDS, and writes build/fuzz/report.txt. See docs/fuzzing.md.
 SECONDS ?= 60

@@ -1,15 +1,12 @@
-"""`python -m bench.epoch`: rows per second of a shuffled epoch, with the loaders of Lance and HF datasets.
+"""A shuffled epoch, with the loaders of fastmosaic, Lance and HF datasets.
 
 Every loader reads the same features of the same rows from local files and returns batches as float32
-tensors of shape (rows, features). `make bench-epoch` runs it in an environment with PyTorch. It prints
-results and writes nothing.
+tensors of shape (rows, features).
 """
 
 from __future__ import annotations
 
-import argparse
 import itertools
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -21,6 +18,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import fastmosaic as fm
+
+from .results import OURS, TIME, Missing, Results
+from .training_page import EPOCH, HF, HF_STREAMING, LANCE_SHUFFLED, WORKERS
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,10 @@ class Plan:
     batch_size: int = 256
     buffer_rows: int = 8_000
     epochs: int = 3
+
+    @property
+    def rows(self) -> int:
+        return self.files * self.file_rows
 
     @property
     def names(self) -> list[str]:
@@ -149,44 +153,41 @@ def of_hf_streaming(plan: Plan, folder: Path) -> Epoch:
     return epoch
 
 
-def rows_per_second(plan: Plan, epoch: Epoch) -> float:
-    """The best of some epochs; of a slow loader, the first seconds of one."""
+def epoch_seconds(plan: Plan, epoch: Epoch) -> float:
+    """The best time of some epochs; of a slow loader, an estimate from the first seconds of one."""
     first = next(epoch(0))
     assert str(first.dtype) == "torch.float32"
     assert tuple(first.shape) == (plan.batch_size, plan.features)
-    best = 0.0
+    best = float("inf")
     for number in range(1, plan.epochs + 1):
         start = time.perf_counter()
-        rows, seconds = 0, 0.0
+        rows = 0
         for batch in epoch(number):
             rows += len(batch)
             seconds = time.perf_counter() - start
             if seconds > MAX_SECONDS:
-                return rows / seconds
-        assert rows == plan.files * plan.file_rows
-        best = max(best, rows / (time.perf_counter() - start))
+                return seconds * plan.rows / rows
+        assert rows == plan.rows
+        best = min(best, time.perf_counter() - start)
     return best
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(prog="python -m bench.epoch", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="small data, one epoch")
-    plan = QUICK if parser.parse_args(arguments).quick else FULL
-    print(plan)
-    with tempfile.TemporaryDirectory(prefix="bench-") as name:
-        folder = Path(name)
-        write(plan, folder)
-        loaders: dict[str, Callable[[], Epoch]] = {
-            "fastmosaic": lambda: of_fastmosaic(plan, folder, 0),
-            "fastmosaic, 2 workers": lambda: of_fastmosaic(plan, folder, 2),
-            "Lance, batches shuffled": lambda: of_lance(plan, folder),
-            "HF datasets, map style": lambda: of_hf(plan, folder),
-            "HF datasets, streaming": lambda: of_hf_streaming(plan, folder),
-        }
-        for title, made in loaders.items():
-            found = rows_per_second(plan, made())
-            print(f"{title:26} {found:12,.0f} rows/s", flush=True)
-
-
-if __name__ == "__main__":
-    main()
+def measure(results: Results, plan: Plan, folder: Path) -> None:
+    """Measure an epoch with each loader, if it and PyTorch are installed."""
+    loaders: dict[str, Callable[[], Epoch]] = {
+        OURS: lambda: of_fastmosaic(plan, folder, 0),
+        WORKERS: lambda: of_fastmosaic(plan, folder, 2),
+        LANCE_SHUFFLED: lambda: of_lance(plan, folder),
+        HF: lambda: of_hf(plan, folder),
+        HF_STREAMING: lambda: of_hf_streaming(plan, folder),
+    }
+    try:
+        import datasets  # noqa: F401
+        import torch  # noqa: F401
+    except ImportError as error:
+        for name in loaders:
+            results.add(EPOCH, TIME, name, Missing(f"{error.name} is not installed"))
+        return
+    write(plan, folder)
+    for name, made in loaders.items():
+        results.add(EPOCH, TIME, name, epoch_seconds(plan, made()))

@@ -25,11 +25,14 @@ Span = tuple[int, int]  # the first byte, and the one after the last
 
 
 def columns_floor(
-    path: str, columns: Sequence[str], where: tuple[str, int] | None = None
-) -> Callable[[], list[bytes]]:
+    path: str,
+    columns: Sequence[str],
+    where: tuple[str, int] | None = None,
+    use_threads: bool = False,
+) -> Callable[[], Any]:
     """The work for some columns: end of the file, schema, and of each column directory and slot.
 
-    It returns the decompressed blocks.
+    It returns the decompressed blocks, or with `use_threads` decompresses them on all cores.
 
     A column of a monolithic bucket takes the whole bucket. With `where`, a column and a value,
     that column is read as well, and only in row groups whose statistics allow the value.
@@ -45,7 +48,7 @@ def columns_floor(
         for bucket in group.buckets:
             if wanted := needed.intersection(bucket.columns):
                 blocks.add_bucket(bucket, wanted)
-    return blocks.one_by_one()
+    return blocks.all_at_once() if use_threads else blocks.one_by_one()
 
 
 def whole_floor(path: str) -> Callable[[], None]:

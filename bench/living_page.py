@@ -7,9 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from . import report
-from .report import Grid, figure
+from .report import Grid, case_list, figure
 from .results import OURS, SIZE, TIME, Results
-from .targets import Target
+from .targets import Target, at_least, at_most
 
 # Cases.
 ADD = "add 1 column"
@@ -40,61 +40,37 @@ def target_list(results: Results) -> list[Target]:
     few, many = (COMMIT.format(columns) for columns in results.options["commits"])
     commits = [results.get(case, TIME, OURS) for case in (few, many)]
     return [
-        _at_most(results, ADD, SIZE, COLUMN, 2, "bytes written to add a column"),
-        _at_least(results, ADD, REWRITING, 50),
-        _at_least(results, ADD, PARQUET, 50),
-        _at_least(results, ADD_NARROWER, LANCE, 10),
+        at_most(results, ADD, SIZE, COLUMN, 2, "bytes written to add a column"),
+        at_least(results, ADD, REWRITING, 50),
+        at_least(results, ADD, PARQUET, 50),
+        at_least(results, ADD_NARROWER, LANCE, 10),
         Target(
             f"{many}: at most 1.25 times as long as {few}",
             commits[1] / commits[0] if commits[0] and commits[1] else None,
             at_most=1.25,
             note="times",
         ),
-        *(_at_most(results, case, TIME, FOLDED, 1.5, f"read {case}") for case in READS),
-        _at_most(results, CONCAT, TIME, CAT, 2, CONCAT),
-        _at_least(results, CONCAT, REWRITING, 15),
+        *(at_most(results, case, TIME, FOLDED, 1.5, f"read {case}") for case in READS),
+        at_most(results, CONCAT, TIME, CAT, 2, CONCAT),
+        at_least(results, CONCAT, REWRITING, 15),
     ]
-
-
-def _at_least(results: Results, case: str, peer: str, times: float) -> Target:
-    measured = results.ratio(case, TIME, peer, OURS)
-    text = f"{case}: at least {times} times faster than {peer}"
-    return Target(text, measured, at_least=times, note="times")
-
-
-def _at_most(
-    results: Results, case: str, measure: str, peer: str, times: float, what: str
-) -> Target:
-    measured = results.ratio(case, measure, OURS, peer)
-    return Target(f"{what}: at most {times} times {peer}", measured, at_most=times, note="times")
-
-
-def grid(results: Results, title: str, cases: tuple[str, ...], measure: str = TIME) -> Grid:
-    """Cases and their contenders, one below the other."""
-    unit, scale = ("kB", 1e-3) if measure == SIZE else ("ms", 1e3)
-    rows = [
-        [case, name, figure(scale * value), figure(value / results.of(case, measure)[OURS])]
-        for case in cases
-        for name, value in results.of(case, measure).items()
-    ]
-    return Grid(title, ["", "", unit, f"relative to {OURS}"], rows, left=(0, 1))
 
 
 def grids(results: Results) -> Iterator[Grid]:
     plan = results.options
     size = f"{plan['files']} files of {plan['columns']:,} columns and {plan['rows']} rows"
-    yield grid(results, f"Adding a column to {size}", (ADD,))
-    yield grid(results, "Adding a column: bytes written", (ADD,), SIZE)
+    yield case_list(results, f"Adding a column to {size}", (ADD,))
+    yield case_list(results, "Adding a column: bytes written", (ADD,), SIZE)
     fewer = f"{plan['lance_files']} files of {plan['lance_columns']:,} columns"
-    yield grid(results, f"Adding a column to {fewer} and {plan['rows']} rows", (ADD_NARROWER,))
+    yield case_list(results, f"Adding a column to {fewer} and {plan['rows']} rows", (ADD_NARROWER,))
     commits = tuple(COMMIT.format(columns) for columns in plan["commits"])
-    yield grid(results, "Committing a version without new files", commits)
+    yield case_list(results, "Committing a version without new files", commits)
     yield replace(
-        grid(results, f"Reading {size}, each with {plan['column_files']} column files", READS),
+        case_list(results, f"Reading {size}, each with {plan['column_files']} column files", READS),
         notes=list(_cost_of_files(results)),
     )
-    yield grid(results, f"Opening a table of {plan['columns']:,} columns", (OPEN_ONE,))
-    yield grid(results, f"Merging {size}", (CONCAT,))
+    yield case_list(results, f"Opening a table of {plan['columns']:,} columns", (OPEN_ONE,))
+    yield case_list(results, f"Merging {size}", (CONCAT,))
 
 
 def _cost_of_files(results: Results) -> Iterator[str]:

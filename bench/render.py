@@ -25,6 +25,7 @@ PAGES = {
     "spark": "spark",
     "threads": "threads",
     "living": "living_page",
+    "training": "training_page",
     "tpch": "tpch",
 }
 

@@ -9,7 +9,7 @@ from typing import Literal
 from . import results as units
 from .contenders import CONTENDERS
 from .plan import HUNDRED, OPEN, Case, Plan
-from .results import FLOOR, OURS, REFERENCE, SIZE, WHOLE, WRITE, Results
+from .results import FLOOR, OURS, REFERENCE, SIZE, TIME, WHOLE, WRITE, Results
 from .targets import Target, targets
 
 LEGEND = (
@@ -95,6 +95,17 @@ def case_grid(results: Results, case: Case) -> Grid:
     ]
     header = ["", *results.names, FLOOR, "ref/fm", "peer/fm", "fm/floor"]
     return Grid(str(case), header, rows, notes)
+
+
+def case_list(results: Results, title: str, cases: Sequence[str], measure: str = TIME) -> Grid:
+    """Cases and their contenders, one below the other."""
+    name, scale = ("kB", 1e-3) if measure == SIZE else ("ms", 1e3)
+    rows = [
+        [case, name, figure(scale * value), figure(value / results.of(case, measure)[OURS])]
+        for case in cases
+        for name, value in results.of(case, measure).items()
+    ]
+    return Grid(title, ["", "", name, f"relative to {OURS}"], rows, left=(0, 1))
 
 
 SUMMARY = (OPEN, HUNDRED, WHOLE, WRITE, SIZE)

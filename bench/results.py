@@ -22,6 +22,7 @@ MEMORY = "peak memory of writing"
 SIZE = "file size"
 WHOLE = "whole table"
 TIME = "time"
+PROCESSOR = "processor time"  # of all threads of the process
 SHARE = "share of the time under the GIL"
 
 PUBLISHED = Path(__file__).parent / "results"  # of the last full run of each benchmark

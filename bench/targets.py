@@ -45,6 +45,21 @@ class Target:
         return {True: "met", False: "NOT met", None: "not measured"}[self.met]
 
 
+def at_least(results: Results, case: str, peer: str, times: float) -> Target:
+    """That a case is so many times faster than with a peer."""
+    measured = results.ratio(case, TIME, peer, OURS)
+    text = f"{case}: at least {times} times faster than {peer}"
+    return Target(text, measured, at_least=times, note="times")
+
+
+def at_most(
+    results: Results, case: str, measure: str, peer: str, times: float, what: str
+) -> Target:
+    """That a case needs at most so many times what a peer needs."""
+    measured = results.ratio(case, measure, OURS, peer)
+    return Target(f"{what}: at most {times} times {peer}", measured, at_most=times, note="times")
+
+
 def targets(results: Results) -> list[Target]:
     """All targets, in the order of their list."""
     compare = _Comparison(results, Plan.of(results))

@@ -23,7 +23,7 @@ def assert_cheap(path: Path) -> None:
         text=True,
     )
     costs = json.loads(child.stdout)
-    assert len(costs) == 8
+    assert len(costs) == 10
     too_much = {
         task: cost
         for task, cost in costs.items()

@@ -2,13 +2,16 @@
 
 import io
 import json
+from contextlib import contextmanager
 from pathlib import Path
 
 import mosaic
 import pyarrow as pa
+import pytest
 from pyarrow import ipc
 
 import fastmosaic as fm
+from fastmosaic.file import fetch
 from fastmosaic.format._collect import ArrowColumns
 from fastmosaic.format.nested import flatten
 from fastmosaic.format.types import ColumnType
@@ -57,3 +60,16 @@ def flat_columns(table: pa.Table) -> list[ArrowColumns]:
                 arrays.append(child)
         batches.append(arrays)
     return batches
+
+
+# How many times as many rows there are around those that are decoded one by one.
+NEVER = 1 << 40
+ALWAYS = 1
+
+
+@contextmanager
+def gathering(factor):
+    """Decode rows one by one if there are `factor` times as many around them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fetch, "GATHER_FACTOR", factor)
+        yield

@@ -4,6 +4,7 @@ import json
 import math
 import shutil
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict
 from decimal import Decimal
 from pathlib import Path
@@ -17,10 +18,12 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from bench import (
     compare,
     datasets,
+    epoch,
     kinds,
     kinds_page,
     living,
     living_page,
+    loaders,
     measure,
     overview,
     packaged,
@@ -28,13 +31,27 @@ from bench import (
     shapes,
     threads,
     tpch,
+    training,
+    training_page,
     unseen,
 )
 from bench.columns import digits, runs
 from bench.contenders import CONTENDERS
 from bench.packaged import Packaged
 from bench.plan import HUNDRED, OPEN, WRITE_OPEN, Case, Plan
-from bench.results import OURS, PUBLISHED, SHARE, SIZE, TIME, WHOLE, WRITE, Missing, Results
+from bench.results import (
+    FLOOR,
+    OURS,
+    PROCESSOR,
+    PUBLISHED,
+    SHARE,
+    SIZE,
+    TIME,
+    WHOLE,
+    WRITE,
+    Missing,
+    Results,
+)
 from bench.targets import Target
 from bench.worker import Worker
 
@@ -486,6 +503,69 @@ def test_tables_are_measured(tmp_path: Path) -> None:
     assert stored is not None
     assert written is not None
     assert 0 < stored < written
+
+
+def test_a_page_of_training_is_made_from_results(tmp_path: Path) -> None:
+    seconds = {
+        (training_page.ONE, PROCESSOR, OURS): 0.02,
+        (training_page.ONE, PROCESSOR, "Parquet"): 0.08,
+        (training_page.ONE, PROCESSOR, "Feather"): 0.03,
+        (training_page.ONE, PROCESSOR, FLOOR): 0.016,
+        (training_page.EPOCH, PROCESSOR, OURS): 4.0,
+        (training_page.EPOCH, PROCESSOR, training_page.LANCE_SHUFFLED): 16.0,
+    }
+    times = {(case, TIME, name): value / 2 for (case, _, name), value in seconds.items()}
+    times |= {(training_page.ONE, SIZE, OURS): 66_000_000, **seconds}
+    results = results_of(times, bench="training")
+    results.options = {**asdict(training.FULL), "epoch": asdict(epoch.FULL)}
+    results.add(training_page.EPOCH, TIME, training_page.HF, Missing("datasets is not installed"))
+    page = render.write(results, tmp_path).read_text()
+    assert "Matrix: 500 of 5,000 columns" in page
+    assert f"| {training_page.ONE} | Parquet | 40.0 | 80.0 | 4.00 |" in page
+    assert "fastmosaic: 12,000 rows per second" in page
+    assert "HF datasets, map style: datasets is not installed" in page
+    found = {one.text: one for one in training_page.target_list(results)}
+    assert [one.verdict for one in found.values()].count("not measured") == len(found) - 3
+    one = found[f"{training_page.ONE}: at least 3 times faster than every peer"]
+    assert one.measured == pytest.approx(1.5)
+    assert one.note == "times; next is Feather"
+    assert [text for text, one in found.items() if one.met] == [
+        f"{training_page.ONE}: at most 1.5 times floor",
+        f"{training_page.EPOCH}: at least 3 times faster than {training_page.LANCE_SHUFFLED}",
+    ]
+
+
+def test_training_is_measured(tmp_path: Path) -> None:
+    plan = training.Plan(20, 5, 30, 3, 10, 40, 4, 4, 2, 3, 1, 0)
+    results = Results("training", [OURS], {**asdict(plan), "epoch": asdict(epoch.QUICK)}, ABOUT)
+    kinds_of_loaders = (loaders.Mosaic, loaders.Parquet, loaders.Feather)
+    for number, measure_one in enumerate(
+        (training.measure_one_file, training.measure_many_files, training.measure_wide)
+    ):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        measure_one(results, plan, folder, kinds_of_loaders)
+    for case in (training_page.MANY, training_page.TAKE, training_page.FIND, training_page.ROW):
+        assert {"Parquet", "Feather", OURS} <= results.of(case, TIME).keys()
+    missing = [one.text for one in training_page.target_list(results) if one.measured is None]
+    assert [text for text in missing if "Lance" not in text and "epoch" not in text] == []
+
+
+def test_other_values_in_training_are_noticed(tmp_path: Path) -> None:
+    class Wrong(loaders.Feather):
+        name = "Wrong"
+
+        def read(self, names: Sequence[str]) -> pa.Table:
+            return super().read(names[::-1]).rename_columns(list(names))
+
+    table = training.floats(4, 10)
+    made = [training.written(kind, tmp_path, iter([table])) for kind in (loaders.Mosaic, Wrong)]
+    with pytest.raises(SystemExit, match="one: Wrong returned other values"):
+        training.matrix_works("one", made, training.names_of(4))
+    names = training.names_of(2)
+    works = {one.name: lambda one=one: one.take([1, 2], names) for one in made}
+    with pytest.raises(SystemExit, match="two: Wrong returned other values"):
+        training.check_equal("two", works, names)
 
 
 def test_the_pages_are_those_of_the_published_results(

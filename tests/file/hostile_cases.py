@@ -60,6 +60,18 @@ def verify_agrees(path):
     return 0
 
 
+def matrix(path):
+    return fm.read_matrix(path, dtype="float16").nbytes
+
+
+def rows_by_number(path):
+    """Rows in a matrix and in a table."""
+    last = max(0, fm.read_metadata(path).num_rows - 1)
+    names = fm.read_schema(path).names[:100]
+    size = fm.MosaicFile(path).take([last, 0, 0], names).nbytes
+    return size + fm.read_matrix(path, names, rows=[last, 0], order="C").nbytes
+
+
 def inspect(path):
     metadata = fm.read_metadata(path)
     metadata.to_dict()
@@ -79,6 +91,8 @@ TASKS = [
     count_matches,
     verify,
     verify_agrees,
+    matrix,
+    rows_by_number,
     inspect,
 ]
 

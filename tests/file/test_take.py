@@ -3,29 +3,16 @@
 import random
 import subprocess
 import sys
-from contextlib import contextmanager
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from files import written
+from files import ALWAYS, NEVER, gathering, written
 from hypothesis import given, strategies as st
 from strategies import assert_same, tables, write_options
 
 import fastmosaic as fm
 from fastmosaic.errors import MemoryLimitError
-from fastmosaic.file import fetch
-
-NEVER = 1 << 40
-ALWAYS = 1
-
-
-@contextmanager
-def gathering(factor):
-    """Decode rows one by one if there are `factor` times as many around them."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fetch, "GATHER_FACTOR", factor)
-        yield
 
 
 class Recorded:

@@ -7,14 +7,19 @@ import datetime as dt
 import decimal
 import itertools
 import math
+import os
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from files import ALWAYS, NEVER, gathering
 from hypothesis import given, settings, strategies as st
 from pyarrow import types
+from servers import no_settings, s3_uris
 
 import fastmosaic as fm
+from fastmosaic.file.fetch import Fetcher
+from fastmosaic.file.reader import MosaicFile
 
 EPOCH = dt.date(1970, 1, 1)
 UNITS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
@@ -187,10 +192,11 @@ def layouts(draw):
     order=st.sampled_from(["F", "C"]),
     dtype=st.sampled_from(["float32", "float64", "float16", "int64", "uint8"]),
     choice=st.sampled_from(["all", "rows", "filter", "both"]),
+    factor=st.sampled_from([ALWAYS, NEVER]),
     options=layouts(),
 )
 def test_matrices_equal_what_pandas_has(
-    seed, kinds, num_rows, distinct, nulls, order, dtype, choice, options
+    seed, kinds, num_rows, distinct, nulls, order, dtype, choice, factor, options
 ):
     if dtype in ("int64", "uint8"):
         kinds = [type for type in kinds if not types.is_floating(type)] or [pa.int32()]
@@ -213,11 +219,12 @@ def test_matrices_equal_what_pandas_has(
         rows = rng.integers(0, want.num_rows, 300) if want.num_rows else np.empty(0, int)
         want = want.take(rows)
     given = {"dtype": dtype, "order": order, "filters": filters, "rows": rows}
-    made = fm.read_matrix(data, names, nulls=3, **given)
+    with gathering(factor):
+        made = fm.read_matrix(data, names, nulls=3, **given)
+        masked, mask = fm.read_matrix(data, names, nulls="mask", **given)
     assert made.dtype == dtype
     np.testing.assert_array_equal(made, reference(want, dtype, 3))
-    made, mask = fm.read_matrix(data, names, nulls="mask", **given)
-    np.testing.assert_array_equal(made, reference(want, dtype, 0))
+    np.testing.assert_array_equal(masked, reference(want, dtype, 0))
     nulls_of = [column.is_null().to_numpy() for column in want.columns]
     np.testing.assert_array_equal(mask, np.stack(nulls_of, 1) if names else mask)
     assert mask.dtype == bool
@@ -397,6 +404,70 @@ def test_rows_that_do_not_exist():
 def test_columns_that_do_not_exist():
     with pytest.raises(fm.ColumnNotFoundError):
         fm.read_matrix(written(pa.table({"a": [1]})), ["b"])
+
+
+def test_only_the_wanted_rows_are_decoded(monkeypatch):
+    decoded = []
+    fetch = Fetcher.decode
+
+    def decode(self, task, *others):
+        decoded.append(task.span.count)
+        return fetch(self, task, *others)
+
+    monkeypatch.setattr(Fetcher, "decode", decode)
+    table = pa.table({"a": range(20_000), "b": np.arange(20_000) / 2})
+    data = written(table, row_group_size=10_000)
+    made = fm.read_matrix(data, rows=[12_000, 5, 19_999, 12_000], dtype="float64")
+    np.testing.assert_array_equal(made, [[i, i / 2] for i in (12_000, 5, 19_999, 12_000)])
+    assert set(decoded) == {1, 2}
+    decoded.clear()
+    made = fm.read_matrix(data, ["b"], filters=[("a", "in", [7, 9_000, 11_111])])
+    np.testing.assert_array_equal(made, [[3.5], [4500], [5555.5]])
+    assert min(decoded) == 1
+
+
+def test_a_matrix_of_a_file_with_a_cache(monkeypatch):
+    table = pa.table({"a": range(3000), "b": np.arange(3000) / 2})
+    with fm.MosaicFile(written(table), cache="1m") as file:
+        for rows in (None, [5, 2, 2]):
+            want = table if rows is None else table.take(rows)
+            made = fm.read_matrix(file, rows=rows)
+            np.testing.assert_array_equal(made, reference(want, "float32", 0))
+
+
+def test_matrices_and_rows_of_remote_files():
+    table = pa.table({"id": range(500), "a": np.arange(500) / 4, "s": ["x"] * 500})
+    with no_settings(), s3_uris("SECRET") as uri_of:
+        for number in range(2):
+            fm.write_table(
+                table.slice(250 * number, 250), uri_of(f"d/{number}.mosaic"), write_key_index="id"
+            )
+        folder = uri_of("d")
+        want = np.float32([[i / 4, i] for i in range(500)])
+        np.testing.assert_array_equal(fm.read_matrix(folder, ["a", "id"]), want)
+        made = fm.read_matrix(folder, ["a", "id"], rows=[400, 3], order="C")
+        np.testing.assert_array_equal(made, want[[400, 3]])
+        made = fm.read_matrix(uri_of("d/1.mosaic"), ["id"], filters=[("a", ">", 124)])
+        assert made.ravel().tolist() == [497, 498, 499]
+        assert fm.lookup(folder, [300, 7], columns=["a"]).column("a").to_pylist() == [75, 1.75]
+        found = fm.lookup(uri_of("d/0.mosaic"), [7, 300], missing="skip")
+        assert found.to_pylist() == [{"id": 7, "a": 1.75, "s": "x"}]
+        dataset = fm.MosaicDataset(folder)
+        assert dataset.take([499, 0], columns=["id"]).column("id").to_pylist() == [499, 0]
+        sample = dataset.sample(20, seed=3).column("id").to_pylist()
+        assert sample == fm.MosaicDataset(folder).sample(20, seed=3)["id"].to_pylist()
+        assert len(set(sample)) == 20
+
+
+def test_a_file_that_is_cut_while_it_is_read(tmp_path):
+    path = tmp_path / "a.mosaic"
+    rng = np.random.default_rng(0)
+    fm.write_table(pa.table({f"c{i}": rng.random(5000) for i in range(40)}), path)
+    with fm.MosaicFile(path) as file:
+        os.truncate(path, path.stat().st_size // 2)
+        for read in (fm.read_matrix, MosaicFile.read, lambda one: one.take([4999])):
+            with pytest.raises((fm.MosaicError, OSError), match=r"a\.mosaic"):
+                read(file)
 
 
 def test_categories():

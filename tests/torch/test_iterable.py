@@ -114,6 +114,32 @@ def test_dtypes(directory, dtype):
         assert torch.equal(batch, expected.to(batch.dtype))
 
 
+def test_rows_that_match_a_filter(directory):
+    options = {"batch_size": 16, "buffer_rows": 400, "seed": 5, "filters": [("y", "=", 2)]}
+    dataset = MosaicIterable(directory, FEATURES, **options)
+    matching = [row for row in range(ROWS) if row % 3 == 2]
+    assert len(dataset) == -(-len(matching) // 16)
+    batches = loaded(dataset, 0)
+    assert sorted(row for batch in batches for row in batch) == matching
+    assert [len(batch) for batch in batches] == [16] * 20 + [13]
+    assert loaded(MosaicIterable(directory, FEATURES, **options), 2) == batches
+    spawned = MosaicIterable(directory, FEATURES, **options)
+    assert loaded(spawned, 2, multiprocessing_context="spawn") == batches
+    other = MosaicIterable(directory, FEATURES, **{**options, "filters": [("y", "=", 1)]})
+    with pytest.raises(ValueError, match="the state belongs to other data"):
+        other.load_state_dict(dataset.state_dict())
+    assert len(MosaicIterable(directory, FEATURES, **{**options, "filters": [("y", ">", 2)]})) == 0
+
+
+@pytest.mark.parametrize("order", ["F", "C"])
+def test_a_matrix_in_the_memory_of_a_tensor(directory, order):
+    """Pinned memory, which requires CUDA, is such a tensor, too."""
+    rows, columns = ROWS, len(FEATURES)
+    tensor = torch.zeros((rows, columns)) if order == "C" else torch.zeros((columns, rows)).T
+    fm.read_matrix(directory, FEATURES, out=tensor.numpy())
+    assert torch.equal(tensor, torch.arange(rows)[:, None] + 1000.0 * torch.arange(columns))
+
+
 @pytest.mark.parametrize("dtype", ["nn", torch.complex64])
 def test_a_dtype_that_is_not_supported(directory, dtype):
     with pytest.raises(ValueError, match=r"invalid dtype .*(nn|complex64)"):

@@ -113,7 +113,7 @@ class RowSpan:
             return cls(group, num_rows, 0, 0)
         start, stop = own.ranges[0][0], own.ranges[-1][1]
         is_whole = len(own) == stop - start
-        if not is_whole and GATHER_FACTOR * len(own) <= stop - start:
+        if not is_whole and is_sparse(len(own), stop - start):
             return cls(group, num_rows, 0, len(own), None, own.flat_ranges)
         inside = None if is_whole else own.within(start, stop)
         return cls(group, num_rows, start, stop - start, inside)
@@ -132,6 +132,11 @@ class RowSpan:
         if self.rows is None:
             return batch
         return self.rows.within(first, first + batch.num_rows).of_batch(batch)
+
+
+def is_sparse(num_rows: int, span: int) -> bool:
+    """Return whether so few of the rows of a span are wanted that only these are decoded."""
+    return GATHER_FACTOR * num_rows <= span
 
 
 @dataclass(slots=True)

@@ -28,6 +28,8 @@ class GroupRows:
     row              where the first of them goes
     chosen, targets  those of them that are wanted, ascending, and where each goes, counted from `row`;
                      None for all. Both are arrays of 64-bit integers.
+    gathered         start and stop of each range of rows that is decoded, if these are not one range;
+                     then `start` is 0, and `chosen` counts the rows of all ranges
     """
 
     group: int
@@ -36,6 +38,7 @@ class GroupRows:
     row: int
     chosen: Any = None
     targets: Any = None
+    gathered: memoryview[int] | None = None
 
 
 # Writes an array into a column of the matrix; its first row is the given one of those that are decoded.
@@ -87,7 +90,13 @@ class _Filling:
         self._budget = Budget(0, 0)  # the memory of the result exists
         self._rows = {one.group: one for one in groups if one.count}
         self._spans = [
-            RowSpan(one.group, scanner.metadata.rows_of(one.group), one.start, one.count)
+            RowSpan(
+                one.group,
+                scanner.metadata.rows_of(one.group),
+                one.start,
+                one.count,
+                gathered=one.gathered,
+            )
             for one in self._rows.values()
         ]
         self._sinks = {
@@ -125,7 +134,7 @@ class _Filling:
         """Decode columns to arrays, some rows at a time."""
         decoder = decoder_of(self._fetcher, task)
         span, places = task.span, task.part.places
-        step = max(1, PORTION_BYTES * span.num_rows // max(1, decoder.bound()))
+        step = max(1, PORTION_BYTES * span.num_opened // max(1, decoder.bound()))
         schema = pa.schema(self._schema.fields(task.part.positions))
         required = bytes(self._required[place] for place in places)
         for first in range(0, span.count, step):

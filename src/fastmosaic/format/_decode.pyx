@@ -894,8 +894,6 @@ cdef class BucketReader:
         cdef Batch batch
         cdef Py_ssize_t k
         if isinstance(sink, MatrixRows):
-            if self._ranges is not None:
-                raise ValueError("the rows of a matrix are chosen by itself")
             return Plan(self._positions.shape[0], sink)
         plan = Plan(self._positions.shape[0])
         batch = sink
@@ -934,6 +932,9 @@ cdef class BucketReader:
             if gather(page, _first_of(self._ranges), self._ranges.shape[0] // 2, &column.page,
                       &column.gathered) or column.page.rows != self._count:
                 return False
+            if has_matrix:
+                column.whole = &column.page
+                return True
         else:
             if self._start:
                 if take_portion(page, self._start, &before):

@@ -3,7 +3,8 @@
 blocks       Blocks of a dataset for training: row groups that are read as rows of matrices
 description  The document that describes a pandas DataFrame in the metadata of a file
 matrix       read_matrix: columns of files as one NumPy array of one dtype
-matrix_reading  Columns and rows of files on their way into a matrix
+matrix_reading  Columns of files on their way into a matrix
+matrix_rows  Which rows of row groups a matrix consists of, and where they go
 numbers      Values of Arrow arrays as numbers of one NumPy dtype: the rule for each type
 order        The order of rows in training: which rows each numbered batch of an epoch consists of
 pandas       read_pandas and write_pandas: frames of pandas, with their index and their dtypes

@@ -16,8 +16,7 @@ from ..dataset.discovery import is_many
 from ..dataset.fileset import FileSet, Partitioning
 from ..file.reader import MosaicFile, Readable
 from ..memory import Memory, MemoryLimit
-from . import numbers
-from .matrix_reading import MatrixReading, MatrixTarget, Nulls
+from .matrix_reading import MatrixReading, MatrixTarget, Nulls, fill_value
 from .numbers import DTYPES, Categories, import_numpy
 
 if TYPE_CHECKING:
@@ -107,7 +106,7 @@ def read_matrix(
     target = _dtype(dtype)
     if order not in ("F", "C"):
         raise ValueError(f"order must be 'F' or 'C', not {order!r}")
-    fill = _fill_value(nulls, target)
+    fill_value(nulls, target)  # checks it
     of_many = {"partitioning": partitioning, "unify": unify, "follow_links": follow_links}
     opening = {"filesystem": filesystem, "memory_limit": memory_limit, "strict": strict}
     with _opened(source, schema, opening, of_many) as opened:
@@ -121,7 +120,7 @@ def read_matrix(
         memory.take(shape[0] * shape[1] * cost)
         made = np.empty(shape, target, order=order) if out is None else out
         mask = np.zeros(shape, bool, order=order) if nulls == "mask" else None
-        reading.fill(selected, MatrixTarget(made, mask, fill, nulls), memory)
+        reading.fill(selected, MatrixTarget.of(made, mask, nulls), memory)
     return made if mask is None else (made, mask)
 
 
@@ -130,21 +129,6 @@ def _dtype(dtype: Any) -> Any:
     if made.name not in DTYPES or not made.isnative:
         raise ValueError(f"dtype must be one of {', '.join(DTYPES)}, not {dtype!r}")
     return made
-
-
-def _fill_value(nulls: Nulls, dtype: Any) -> Any:
-    """Return what nulls become, as a scalar of the dtype; None if they are an error."""
-    np = import_numpy()
-    if isinstance(nulls, str):
-        if nulls not in ("nan", "raise", "mask"):
-            raise ValueError(f"nulls must be 'nan', 'raise', 'mask' or a number, not {nulls!r}")
-        if nulls == "mask":
-            return dtype.type(0)
-        return dtype.type(np.nan) if nulls == "nan" and dtype.kind == "f" else None
-    try:
-        return numbers.converted(np.array([nulls]), dtype)[0]
-    except (ValueError, TypeError):
-        raise ValueError(f"nulls={nulls!r} is not a number that {dtype} can represent") from None
 
 
 def _row_numbers(rows: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Columns and rows of files on their way into a matrix.
+"""Columns of files on their way into a matrix.
 
 Columns of numbers are decoded straight into it. Columns that are stored in another way, or whose type
 differs between files, are read as Arrow arrays first; so are the columns of a filter.
@@ -7,8 +7,9 @@ differs between files, are read as Arrow arrays first; so are the columns of a f
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import pyarrow as pa
@@ -25,9 +26,9 @@ from ..format.file_schema import FileSchema
 from ..memory import Memory
 from ..query.filters import mask_of
 from ..query.query import Query
-from ..query.rows import Rows
 from ..schemas.fit import Fits
 from . import numbers
+from .matrix_rows import GroupMatches, SelectedRows, selected
 from .numbers import Categories, import_numpy
 
 if TYPE_CHECKING:
@@ -66,6 +67,21 @@ def source_of(plain: pa.DataType, user: pa.DataType) -> int | None:
     return source if same else None
 
 
+def fill_value(nulls: Nulls, dtype: Any) -> Any:
+    """Return what nulls become, as a scalar of the dtype; None if they are an error."""
+    np = import_numpy()
+    if isinstance(nulls, str):
+        if nulls not in ("nan", "raise", "mask"):
+            raise ValueError(f"nulls must be 'nan', 'raise', 'mask' or a number, not {nulls!r}")
+        if nulls == "mask":
+            return dtype.type(0)
+        return dtype.type(np.nan) if nulls == "nan" and dtype.kind == "f" else None
+    try:
+        return numbers.converted(np.array([nulls]), dtype)[0]
+    except (ValueError, TypeError):
+        raise ValueError(f"nulls={nulls!r} is not a number that {dtype} can represent") from None
+
+
 @dataclass(frozen=True, slots=True)
 class MatrixTarget:
     """The matrix, its mask, and what nulls become: a number of its dtype, or None for an error."""
@@ -74,6 +90,15 @@ class MatrixTarget:
     mask: Array | None
     fill: Any
     nulls: Nulls
+
+    @classmethod
+    def of(cls, out: Array, mask: Array | None, nulls: Nulls) -> MatrixTarget:
+        return cls(out, mask, fill_value(nulls, out.dtype), nulls)
+
+    def matrix(self) -> Matrix:
+        """Return the matrix as the kernel writes it."""
+        fill = None if self.fill is None else self.fill.tobytes()
+        return Matrix(self.out, self.mask, fill)
 
     def put(self, values: pa.Array, name: str, place: int, at: Any) -> None:
         """Write values to rows `at`, a slice or row numbers, of a column."""
@@ -104,29 +129,6 @@ class MatrixTarget:
         if self.nulls != "raise":
             advice = f"; {self.out.dtype} has no NaN, so pass a number as nulls="
         return SchemaMismatchError(f"the column contains nulls{advice}", column=name)
-
-
-@dataclass(frozen=True, slots=True)
-class _GroupMatches:
-    """A row group, and those of its rows that match the filter; None for all."""
-
-    unit: int
-    group: int
-    num_rows: int
-    matches: Any = None
-
-    @property
-    def count(self) -> int:
-        return self.num_rows if self.matches is None else len(self.matches)
-
-
-@dataclass(frozen=True, slots=True)
-class SelectedRows:
-    """Rows of the matrix: where each row group goes, by the number of its file, and their number."""
-
-    num_rows: int
-    groups: dict[int, list[GroupRows]]
-    rows: Any = None  # their numbers among the rows that match, if not all
 
 
 class _FoundColumns:
@@ -198,51 +200,27 @@ class MatrixReading:
 
     def select(self, rows: Any, memory: Memory) -> SelectedRows:
         """Return the rows that match the filter, or those of them that are numbered `rows`."""
-        np = import_numpy()
-        self._units = self._planned()
-        groups = self._groups(memory)
-        total = sum(one.count for one in groups)
-        if rows is not None:
-            if len(rows):
-                Rows.numbered([int(rows.min()), int(rows.max())]).check(total)
-            order = np.argsort(rows, kind="stable")
-            ascending = rows[order]
-        made: dict[int, list[GroupRows]] = {}
-        before = 0
-        for one in groups:
-            chosen, targets, row = one.matches, None, before
-            if rows is not None:
-                first, after = np.searchsorted(ascending, [before, before + one.count])
-                own = ascending[first:after] - before
-                chosen = own if chosen is None else chosen[own]
-                targets, row = order[first:after], 0
-            elif chosen is not None:
-                targets = np.arange(len(chosen))
-            before += one.count
-            start, count = 0, one.num_rows
-            if chosen is not None:
-                start = int(chosen[0]) if len(chosen) else 0
-                count = int(chosen[-1]) + 1 - start if len(chosen) else 0
-                chosen = np.ascontiguousarray(chosen - start)
-                targets = np.ascontiguousarray(targets)
-            if count:
-                made.setdefault(one.unit, []).append(
-                    GroupRows(one.group, start, count, row, chosen, targets)
-                )
-        return SelectedRows(total if rows is None else len(rows), made, rows)
+        return selected(self.groups(memory), rows)
 
-    def _planned(self) -> list[tuple[MosaicFile | ReadableFile, list[int]]]:
+    @cached_property
+    def units(self) -> list[tuple[MosaicFile | ReadableFile, list[int]]]:
         """Return the files, and the row groups that may match."""
         source = self._source
         if isinstance(source, MosaicFile):
             return [(source, source._groups(self._query, None))]
         return [(one.file, one.groups) for one in source.plan(self._query)]
 
-    def _groups(self, memory: Memory) -> list[_GroupMatches]:
+    def file_of(self, unit: int) -> ReadableFile:
+        """Return a file of a dataset."""
+        file, _ = self.units[unit]
+        assert not isinstance(file, MosaicFile)
+        return file
+
+    def groups(self, memory: Memory) -> list[GroupMatches]:
         """Return the row groups in order, with the rows that match."""
         groups = [
-            _GroupMatches(unit, group, file.metadata.rows_of(group))
-            for unit, (file, own) in enumerate(self._units)
+            GroupMatches(unit, group, file.metadata.rows_of(group))
+            for unit, (file, own) in enumerate(self.units)
             for group in own
         ]
         if self._query.expression is None:
@@ -251,9 +229,9 @@ class MatrixReading:
         fits = Fits(pa.schema(self._query.needed), partitions)
         return [self._matching(one, fits, memory) for one in groups]
 
-    def _matching(self, one: _GroupMatches, fits: Fits, memory: Memory) -> _GroupMatches:
+    def _matching(self, one: GroupMatches, fits: Fits, memory: Memory) -> GroupMatches:
         np = import_numpy()
-        file, _ = self._units[one.unit]
+        file, _ = self.units[one.unit]
         if isinstance(file, MosaicFile):
             schema = pa.schema(self._query.needed)
             batches: Iterable[pa.RecordBatch] = file.plain_batches(
@@ -276,19 +254,20 @@ class MatrixReading:
 
     def fill(self, selection: SelectedRows, target: MatrixTarget, memory: Memory) -> None:
         """Read the values of the selected rows into a matrix."""
-        fill = None if target.fill is None else target.fill.tobytes()
-        matrix = Matrix(target.out, target.mask, fill)
-        units = [unit for unit in selection.groups if selection.groups[unit]]
-        others = {place for place, source in enumerate(self._sources) if source is None}
-        for unit in units:
-            for columns, _ in self._parts(unit):
-                others.update(self._found_in(columns).others)
-        self._put_others(sorted(others), selection, target)
+        matrix = target.matrix()
+        units = list(selection.groups)
+        others = self._others(units)
+        if others:
+            names = [self._names[place] for place in others]
+            table = self._source.read(names, filters=self._filters, use_threads=self._use_threads)
+            if selection.rows is not None:
+                table = table.take(pa.array(selection.rows))
+            self._put_others(others, table, target)
+
+        kept = frozenset(others)
 
         def fill_unit(unit: int, use_threads: bool) -> None:
-            self._fill_unit(
-                unit, selection.groups[unit], matrix, target, others, use_threads, memory
-            )
+            self._fill_unit(unit, selection.groups[unit], matrix, target, kept, use_threads, memory)
 
         if isinstance(self._source, MosaicFile):
             for unit in units:
@@ -298,8 +277,7 @@ class MatrixReading:
         windows = []
         fits = Fits(self._wanted, self._source.partitions)
         for unit in units:
-            file, groups = self._units[unit]
-            assert not isinstance(file, MosaicFile)
+            file, groups = self.file_of(unit), self.units[unit][1]
             windows.append(Window(file, groups, None, file.read_bytes(fits, groups)))
             unit_of[id(windows[-1])] = unit
 
@@ -309,9 +287,37 @@ class MatrixReading:
         for _ in each_window(fill_window, windows, self._use_threads):
             pass
 
+    def fill_part(
+        self, one: GroupMatches, start: int, stop: int, target: MatrixTarget, use_threads: bool
+    ) -> None:
+        """Read the values of some of the rows of a row group that match, by their places."""
+        assert isinstance(self._source, FileSet)
+        memory = Memory(self._source.reading.memory_limit)
+        others = self._others([one.unit])
+        if others:
+            query = self._source.query([self._names[place] for place in others])
+            file = self.file_of(one.unit)
+            first = file.metadata.row_edges[one.group]
+            rows = one.numbers_between(start, stop).moved(first)
+            fits = Fits(query.schema, self._source.partitions)
+            read = file.read(fits, [one.group], use_threads, memory, rows)
+            self._put_others(others, query.finish(read), target)
+        rows_of_group = [one.between(start, stop)]
+        self._fill_unit(
+            one.unit, rows_of_group, target.matrix(), target, others, use_threads, memory
+        )
+
+    def _others(self, units: Iterable[int]) -> list[int]:
+        """Return the columns that the kernel does not decode in all of some files."""
+        others = {place for place, source in enumerate(self._sources) if source is None}
+        for unit in units:
+            for columns, _ in self._parts(unit):
+                others.update(self._found_in(columns).others)
+        return sorted(others)
+
     def _parts(self, unit: int) -> list[tuple[FileSchema, _Fill]]:
         """Return the columns of the files that a file consists of, and how to fill a matrix from each."""
-        file, _ = self._units[unit]
+        file, _ = self.units[unit]
         if isinstance(file, MosaicFile):
             return [(file._columns, file.fill)]
         return [(part.columns, part.fill) for part in file.parts]
@@ -352,7 +358,7 @@ class MatrixReading:
         groups: Sequence[GroupRows],
         matrix: Matrix,
         target: MatrixTarget,
-        others: set[int],
+        others: Collection[int],
         use_threads: bool,
         memory: Memory,
     ) -> None:
@@ -361,7 +367,7 @@ class MatrixReading:
         def put(place: int, values: pa.Array, rows: GroupRows, first: int) -> None:
             self._put(target, place, values, rows, first)
 
-        missing = set(range(self.num_columns)) - others
+        missing = set(range(self.num_columns)).difference(others)
         for columns, fill in self._parts(unit):
             found = self._found_in(columns)
             missing.difference_update(found.columns)
@@ -396,17 +402,10 @@ class MatrixReading:
             at = rows.row + rows.targets[start:stop]
         target.put(values, self._names[place], place, at)
 
-    def _put_others(
-        self, places: Sequence[int], selection: SelectedRows, target: MatrixTarget
-    ) -> None:
-        """Write columns that the kernel does not decode."""
-        if not places:
-            return
-        names = [self._names[place] for place in places]
-        table = self._source.read(names, filters=self._filters, use_threads=self._use_threads)
-        if selection.rows is not None:
-            table = table.take(pa.array(selection.rows))
-        for place, name in zip(places, names, strict=True):
+    def _put_others(self, places: Sequence[int], table: pa.Table, target: MatrixTarget) -> None:
+        """Write columns that the kernel does not decode, which were read as a table."""
+        for place in places:
+            name = self._names[place]
             column = numbers.decoded(table.column(name))
             if not numbers.is_number(column.type):
                 of_column = (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import pyarrow as pa
 
@@ -65,6 +65,9 @@ class MosaicIterable(IterableDataset):
     nulls : "nan", "raise" or number, default "nan"
         The value of nulls, or an error if there are any. With "nan", nulls in integer labels are an
         error.
+    filters : pyarrow.compute.Expression or list of tuples or list of lists of tuples, optional
+        Which rows to read, as in `read_matrix`. They are searched once, when the dataset is made; 8 bytes
+        for each of them are kept.
     drop_last : bool, default False
         Leave out the last batch if it is not full.
     filesystem : pyarrow or fsspec filesystem, optional
@@ -98,7 +101,8 @@ class MosaicIterable(IterableDataset):
         world_size: int | None = None,
         dtype: Any = "float32",
         label_dtype: Any = None,
-        nulls: str | float = "nan",
+        nulls: Literal["nan", "raise"] | float = "nan",
+        filters: Any = None,
         drop_last: bool = False,
         filesystem: object = None,
     ) -> None:
@@ -127,13 +131,13 @@ class MosaicIterable(IterableDataset):
             if label_dtype is None:
                 label_dtype = "int64" if whole else dtype
             self._dtypes.append(_torch_dtype(label_dtype))
-            of_labels = (
+            of_labels: Literal["nan", "raise"] | float = (
                 "raise" if nulls == "nan" and not self._dtypes[1].is_floating_point else nulls
             )
             matrices.append(MatrixColumns(given.names, _read_dtype(self._dtypes[1]), of_labels))
         self._widths = [len(matrix.names) for matrix in matrices]
         self._read_dtypes = [getattr(torch, matrix.dtype) for matrix in matrices]
-        self._blocks = MatrixBlocks(files, matrices)
+        self._blocks = MatrixBlocks(files, matrices, filters)
         if buffer_rows is None:
             row_bytes = sum(
                 width * one.itemsize

@@ -97,6 +97,10 @@ class Rows:
             for begin, end in zip(self._starts[first:after], self._stops[first:after], strict=True)
         )
 
+    def moved(self, by: int) -> Rows:
+        """Return the selection of rows whose numbers are larger by `by`."""
+        return Rows((start + by, stop + by) for start, stop in self.ranges)
+
     def numbered_between(self, start: int, stop: int) -> list[tuple[int, int]]:
         """Return the ranges of the selected rows from place `start` to `stop` among these."""
         return [
