@@ -61,7 +61,7 @@ def verify_agrees(path):
 
 
 def matrix(path):
-    return fm.read_matrix(path, dtype="float16").nbytes
+    return fm.read_matrix(path).nbytes
 
 
 def rows_by_number(path):
