@@ -1,8 +1,10 @@
 """The page of the viewer in a real browser."""
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from browser import violations
+from pyarrow import csv, feather, orc
 from serving import serving
 
 import fastmosaic as fm
@@ -154,6 +156,87 @@ def test_a_damaged_file_shows_its_error_and_others_open(page, show):
     page.wait_for_selector("text=3 rows \u00d7 1 column")
     page.select_option("#version", "1")
     page.wait_for_selector("text=2 rows \u00d7 1 column")
+
+
+def clipboard(page):
+    return page.evaluate("navigator.clipboard.readText()")
+
+
+def test_cells_are_copied_as_tsv(page, show):
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    show(select="none;%2Bg:temp_0000[13];%2Bs:kind")
+    page.click("regular-table tbody tr:nth-child(3) td:nth-of-type(1)")
+    page.click("regular-table tbody tr:nth-child(5) td:nth-of-type(3)", modifiers=["Shift"])
+    page.wait_for_selector("regular-table td.selected")
+    page.keyboard.press("Control+c")
+    page.wait_for_selector("#status:has-text('Copied 9 cells')")
+    assert clipboard(page) == f"2\t2\t\n3\t3\t{'b' * 500}\n4\t4\ta"
+
+
+def test_columns_are_resized(page, show):
+    show()
+    head = page.locator("regular-table thead tr:last-child th").nth(1)
+    before = head.bounding_box()["width"]
+    box = head.locator(".rt-column-resize").bounding_box()
+    page.mouse.move(box["x"] + 3, box["y"] + 5)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 103, box["y"] + 5, steps=4)
+    page.mouse.up()
+    page.wait_for_selector("#profile", state="hidden")  # it was no click on the heading
+    wait_until(page, lambda: abs(head.bounding_box()["width"] - before - 100) < 3)
+
+
+def wait_until(page, holds):
+    for _ in range(200):
+        if holds():
+            return
+        page.wait_for_timeout(50)
+    raise AssertionError("it did not happen within 10 seconds")
+
+
+def test_more_rows_than_a_browser_can_scroll(page, tmp_path):
+    """An area has at most some million pixels, and these rows would have 660 million."""
+    count = 30_000_000
+    path = tmp_path / "tall.mosaic"
+    constant = pa.nulls(count // 10, pa.int8())
+    with fm.MosaicWriter(path, pa.schema([("x", pa.int8()), ("y", pa.int8())])) as writer:
+        for _ in range(10):
+            writer.write_table(pa.table([constant, constant], ["x", "y"]))
+    with serving(path) as client:
+        page.goto(f"{client.url}#y=23456789")
+        page.wait_for_selector("regular-table tbody th:text-is('23,456,789')")
+        page.focus("#grid")
+        page.keyboard.press("ArrowDown")
+        page.wait_for_selector("#status:has-text('place 23,456,790')")
+        page.wait_for_selector("regular-table td.cursor")
+        page.keyboard.press("Control+End")
+        page.wait_for_selector("regular-table tbody th:text-is('29,999,999')")
+        page.keyboard.press("Control+Home")
+        page.wait_for_selector("regular-table tbody th:text-is('0')")
+
+
+def test_other_formats(page, tmp_path):
+    table = pa.table({"id": range(1000), "name": ["a", "b"] * 500})
+    pq.write_table(table, tmp_path / "a.parquet")
+    feather.write_feather(table, tmp_path / "a.arrow")
+    orc.write_table(table, tmp_path / "a.orc")
+    csv.write_csv(table, tmp_path / "a.csv")
+    names = ["a.parquet", "a.arrow", "a.orc", "a.csv"]
+    with serving(*(tmp_path / name for name in names)) as client:
+        page.goto(client.url)
+        for name in names:
+            page.click(f"#tabs button:text-is('{name}')")
+            page.wait_for_selector(f"#tabs button[aria-pressed=true]:text-is('{name}')")
+            page.wait_for_selector(f"#facts:has-text('{name.partition('.')[2]}')")
+            page.wait_for_selector("body[aria-busy=false]")
+            assert heads(page)[1:] == ["id", "name"]
+            page.fill("#where", "id >= 998")
+            page.press("#where", "Enter")
+            page.wait_for_selector("#where-message:has-text('2 of 1,000 rows')")
+            page.wait_for_selector("regular-table tbody th:text-is('998')")
+            page.click("regular-table th:has-text('name')")
+            page.wait_for_selector("#profile .bars li")
+            assert page.locator("#profile .bars li").count() == 2
 
 
 @pytest.mark.parametrize("scheme", ["dark", "light"])

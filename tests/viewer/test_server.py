@@ -1,14 +1,25 @@
+import csv
+import io
+import json
 import os
 import re
 import signal
 import subprocess
 import sys
+from decimal import Decimal
 
+import numpy as np
 import pyarrow as pa
 import pytest
+from servers import no_settings, s3_uris
 from serving import serving
 
 import fastmosaic as fm
+from fastmosaic.file.stored import stored_columns
+from fastmosaic.storage.source import open_source
+from fastmosaic.viewer.tables import ViewedPaths
+
+SECRET = "s3cr3t-of-the-viewer"
 
 NUM_COLUMNS = 3000
 ROWS = 300
@@ -59,6 +70,61 @@ def test_cells_are_text_with_nulls_and_cut_values(client):
     assert client.get("cell", row=2, column=NUM_COLUMNS)["text"] == "x" * 1000
 
 
+def test_copied_cells_are_complete(client, tmp_path):
+    found = client.get("tsv", rows="0-2", columns="2999-3000")["text"]
+    assert found == "2999\t\n3000\t\n3001\t" + "x" * 1000
+    table = pa.table({"a": ["a\tb", "\nc", 'd"', None], "b": [1.5, None, float("nan"), 2.0]})
+    fm.write_table(table, tmp_path / "a.mosaic")
+    with serving(tmp_path / "a.mosaic") as other:
+        text = other.get("tsv", rows="0-9", columns="0-9")["text"]
+        assert other.get("tsv", rows="2-9", columns="0-1", where="a = 'd\"'")["text"] == ""
+    rows = list(csv.reader(io.StringIO(text), "excel-tab"))
+    assert rows == [["a\tb", "1.5"], ["\nc", ""], ['d"', "NaN"], ["", "2.0"]]
+
+
+def test_too_much_to_copy(client, monkeypatch):
+    error = client.get("tsv", status=400, rows="0-299", columns="0-999")["error"]
+    assert "200,000 cells" in error["message"]
+    monkeypatch.setattr("fastmosaic.viewer.cells.MAX_COPIED_TEXT", 50_000)
+    error = client.get("tsv", status=400, rows="0-299", columns=f"{NUM_COLUMNS}-{NUM_COLUMNS}")
+    assert "million characters" in error["error"]["message"]
+
+
+VALUES = {
+    "big": (pa.array([2**63 - 1, -(2**53) - 1]), ["9223372036854775807", "-9007199254740993"]),
+    "unsigned": (pa.array([2**64 - 1], pa.uint64()), ["18446744073709551615"]),
+    "double": (
+        pa.array([float("nan"), float("inf"), 0.1, 1e-300]),
+        ["NaN", "Infinity", "0.1", "1e-300"],
+    ),
+    "nanoseconds": (
+        pa.array([1700000000123456789], pa.timestamp("ns")),
+        ["2023-11-14T22:13:20.123456789"],
+    ),
+    "binary": (pa.array([b"\x00\xff", b""]), ["00ff", ""]),
+    "decimal": (
+        pa.array([Decimal("123456789012345678901234567.80")], pa.decimal128(38, 2)),
+        ["123456789012345678901234567.80"],
+    ),
+    "nested": (
+        pa.array([{"x": 2**60, "y": ["a", None]}, None]),
+        ['{x: 1152921504606846976, y: ["a", null]}', None],
+    ),
+    "bool": (pa.array([True, None]), ["true", None]),
+    "duration": (pa.array([90061], pa.duration("s")), ["1 day 01:01:01"]),
+}
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_values_are_exact(tmp_path, name):
+    values, expected = VALUES[name]
+    fm.write_table(pa.table({name: values}), tmp_path / "a.mosaic")
+    with serving(tmp_path / "a.mosaic") as other:
+        assert other.get("cells", rows="0-9", columns="0-0")["cells"] == [expected]
+        *_, profile = other.lines("column/0")
+        assert profile["rows"] == len(values)
+
+
 def test_cells_behind_the_end_do_not_exist(client):
     found = client.get("cells", rows="298-400", columns="0-0")
     assert found["rows"] == [298, 299]
@@ -82,10 +148,18 @@ def test_cells_of_a_selection(client):
 def test_a_filter_finds_rows_and_its_rows_are_shown(client):
     where = "temp_0001 >= 101 and temp_0001 < 104"
     *_, last = client.lines("filter", where=where)
-    assert last == {"progress": 1.0, "found": 3, "done": True}
+    assert last == {"progress": 1.0, "found": 3, "shown": 3, "done": True}
     found = client.get("cells", rows="0-9", columns="1-1", where=where)
     assert found["rows"] == [100, 101, 102]
     assert found["cells"] == [["101", "102", "103"]]
+
+
+def test_a_filter_that_matches_very_many_rows_keeps_the_first(client, monkeypatch):
+    monkeypatch.setattr("fastmosaic.viewer.tables.MAX_MATCHES", 5)
+    *_, last = client.lines("filter", where="temp_0001 >= 102")
+    assert (last["found"], last["shown"]) == (ROWS - 101, 5)
+    found = client.get("cells", rows="0-9", columns="1-1", where="temp_0001 >= 102")
+    assert found["rows"] == [101, 102, 103, 104, 105]
 
 
 def test_an_error_in_a_filter_is_answered(client):
@@ -229,6 +303,29 @@ def test_versions_of_a_table(tmp_path):
         assert client.get("cells", version=7, rows="0-9", columns="0-9", status=422)["error"]
 
 
+def test_remote_files_and_tables(tmp_path):
+    table = pa.table({"id": range(300), "kind": ["a", "b", "c"] * 100})
+    with no_settings(), s3_uris(SECRET) as uri_of:
+        fm.write_table(table, uri_of("a.mosaic"))
+        made = fm.MosaicTable.create(uri_of("t"), table)
+        made.append(table)
+        with serving(uri_of("a.mosaic"), uri_of("t")) as client:
+            meta = client.get("meta")
+            assert SECRET not in json.dumps(meta)
+            assert meta["table"]["rows"] == 300
+            found = client.get("cells", rows="200-201", columns="0-1")
+            assert found["cells"] == [["200", "201"], ["c", "a"]]
+            *_, profile = client.lines("column/1", where="id < 4")
+            assert profile["values"][0] == ["a", 2]
+            assert [one["version"] for one in client.get("versions", source=1)] == [2, 1]
+            assert client.get("meta", source=1)["table"]["rows"] == 600
+            assert client.get("meta", source=1, version=1)["table"]["rows"] == 300
+            assert {area["name"] for area in client.get("sizes")["areas"]} == {"id", "kind"}
+        with serving(uri_of("nothing.mosaic")) as client:
+            error = client.get("meta")["error"]
+            assert SECRET not in json.dumps(error)
+
+
 # ---- the command
 
 
@@ -268,25 +365,73 @@ def test_another_address_than_loopback_is_warned_about(wide):
 # ---- what is read
 
 
-def test_bytes_read_are_proportional_to_what_is_on_screen(wide, monkeypatch):
-    from fastmosaic.storage import source as sources
-    from fastmosaic.viewer.tables import ViewedPaths
+@pytest.fixture
+def reads(monkeypatch):
+    """Offset and length of what is read from files."""
+    from fastmosaic.storage.source import Source
 
-    read = []
-    original = sources.Source.read_at
+    found = []
+    original = Source.read_at
 
     def counted(self, offset, length):
-        read.append(length)
+        found.append((offset, length))
         return original(self, offset, length)
 
-    monkeypatch.setattr(sources.Source, "read_at", counted)
-    sizes = {}
-    for count in (0, 5, 50):
-        table = ViewedPaths([str(wide)])[0].at(None)
-        read.clear()
-        for start in range(0, 300, 40) if count else ():  # scrolling reads nothing twice
-            table.cells.read(range(1000, 1000 + count), start, min(start + 40, ROWS), "")
-        sizes[count] = sum(read)
-    assert sizes[0] == 0
-    assert 0 < sizes[5] < sizes[50]
-    assert sizes[50] < wide.stat().st_size / 4
+    monkeypatch.setattr(Source, "read_at", counted)
+    return found
+
+
+def pages_of(path, group, names):
+    """The bytes of the pages of columns in a row group, which are in paged buckets."""
+    metadata = fm.read_metadata(path)
+    with open_source(str(path)) as source:
+        positions = sorted(map(metadata.schema_block.find, names))
+        stored = list(stored_columns(source, metadata, group, positions))
+    buckets = metadata.row_group(group).buckets
+    assert {buckets[one.bucket].layout for one in stored} <= {"paged"}
+    return sum(one.stored_bytes for one in stored)
+
+
+@pytest.mark.parametrize("num_columns", [400, 1200])
+def test_only_what_is_on_screen_is_read(tmp_path, reads, num_columns):
+    """The bytes of the pages on screen, whatever the width and the height of the file."""
+    per_bucket = 20
+    # Buckets contain neighbours by name. Here, neighbours on the screen are two buckets apart, so
+    # that reading a gap between two pages would cost more than a further read.
+    numbers = sorted(range(num_columns), key=lambda i: (i % (2 * per_bucket), i))
+    names = [f"c_{i:04d}" for i in numbers]
+    values = np.random.default_rng(num_columns).integers(0, 2**40, (num_columns, 2400))
+    columns = dict(zip(names, map(pa.array, values), strict=True))
+    path = tmp_path / "a.mosaic"
+    fm.write_table(
+        pa.table(columns), path, row_group_size=800, num_buckets=num_columns // per_bucket
+    )
+    table = ViewedPaths([str(path)])[0].at(None)
+
+    def check(first, last, start, stop, *, group, new):
+        """Show some cells; in a row group, only some columns are new."""
+        reads.clear()
+        rows, cells = table.cells.read(range(first, last), start, stop, "")
+        assert [len(one) for one in cells] == [len(rows)] * (last - first)
+        size = sum(length for _, length in reads)
+        pages = pages_of(path, group, [names[i] for i in new])
+        directories = 4 * per_bucket * len(new)  # where the pages of a bucket are
+        assert pages <= size <= pages + directories
+
+    check(0, 8, 0, 40, group=0, new=range(8))
+    check(0, 8, 40, 80, group=0, new=[])  # scrolling on
+    check(5, 10, 30, 70, group=0, new=[8, 9])
+    check(0, 3, 2290, 2330, group=2, new=[0, 1, 2])
+    check(0, 8, 0, 40, group=0, new=[])  # back again
+
+
+def test_lists_and_searches_read_nothing(tmp_path, reads):
+    fm.write_table(
+        pa.table({f"c_{i}": [i] for i in range(500)}), tmp_path / "a.mosaic", write_statistics=True
+    )
+    table = ViewedPaths([str(tmp_path / "a.mosaic")])[0].at(None)
+    reads.clear()
+    for sort in ("position", "name", "nulls"):
+        table.columns.entries(table.columns.found("c_1", "substring", sort, False)[:100], "")
+    table.columns.tree("", 0, 100, "")
+    assert reads == []

@@ -12,6 +12,7 @@ from pyarrow import types
 
 from ..convert.values import readable_texts
 from ..errors import printable
+from .errors import RequestError
 
 if TYPE_CHECKING:
     from .tables import ViewedTable
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 MAX_CELL: Final = 200  # characters of a value in the grid
 MAX_WHOLE: Final = 1_000_000  # characters of a value that is shown alone
 MAX_CELLS: Final = 40_000  # of one request
+MAX_COPIED: Final = 200_000  # cells
+MAX_COPIED_TEXT: Final = 20_000_000  # characters
 
 _WINDOW: Final = 128  # rows that are read together
 _MAX_WINDOWS: Final = 4096  # windows of single columns that are kept
@@ -46,9 +49,10 @@ class CellCache:
         numbers = list(self._table.row_numbers(start, stop, where))
         stop = start + len(numbers)
         columns: list[list[Cell]] = [[] for _ in positions]
+        windows = range(start // _WINDOW, -(-stop // _WINDOW))
         with self._lock:
-            for window in range(start // _WINDOW, -(-stop // _WINDOW)):
-                self._load(positions, window, where)
+            self._load(positions, windows, where)
+            for window in windows:
                 first = window * _WINDOW
                 inside = slice(max(0, start - first), max(0, stop - first))
                 for cells, position in zip(columns, positions, strict=True):
@@ -58,16 +62,41 @@ class CellCache:
                 self._kept.popitem(last=False)
         return numbers, columns
 
-    def _load(self, positions: Sequence[int], window: int, where: str) -> None:
-        """Read the columns of a window that are not kept."""
-        missing = [one for one in positions if (where, one, window) not in self._kept]
+    def _load(self, positions: Sequence[int], windows: range, where: str) -> None:
+        """Read what is not kept of some windows, at once: each read may decode whole pages."""
+        missing = {
+            position: [one for one in windows if (where, position, one) not in self._kept]
+            for position in positions
+        }
+        missing = {position: lacking for position, lacking in missing.items() if lacking}
         if not missing:
             return
-        rows = self._table.row_numbers(window * _WINDOW, (window + 1) * _WINDOW, where)
+        first = min(lacking[0] for lacking in missing.values())
+        end = max(lacking[-1] for lacking in missing.values()) + 1
+        rows = self._table.row_numbers(first * _WINDOW, end * _WINDOW, where)
         names = [self._table.schema.field(position).name for position in missing]
         table = self._table.input.take(rows, names)
         for position, name in zip(missing, names, strict=True):
-            self._kept[where, position, window] = cells_of(table.column(name))
+            cells = cells_of(table.column(name))
+            for window in range(first, end):
+                start = (window - first) * _WINDOW
+                self._kept[where, position, window] = cells[start : start + _WINDOW]
+
+    def to_tsv(self, positions: Sequence[int], start: int, stop: int, where: str) -> str:
+        """Return complete values as lines with tabs, as spreadsheets paste them; nulls are empty."""
+        rows = self._table.row_numbers(start, stop, where)
+        names = [self._table.schema.field(position).name for position in positions]
+        columns: list[list[str]] = []
+        size = 0
+        for name in names:  # one after another, so that too long ones are noticed early
+            texts = _texts(self._table.input.take(rows, [name]).column(name), MAX_WHOLE)
+            columns.append([_quoted(text or "") for text in texts])
+            size += sum(map(len, columns[-1]))
+            if size > MAX_COPIED_TEXT:
+                raise RequestError(
+                    f"the cells have more than {MAX_COPIED_TEXT // 1_000_000} million characters"
+                )
+        return "\n".join(map("\t".join, zip(*columns, strict=True)))
 
     def whole(self, position: int, row: int) -> dict[str, Any]:
         """Return one value completely, up to a limit that a page can show."""
@@ -88,6 +117,13 @@ def cells_of(column: pa.ChunkedArray) -> list[Cell]:
 def _cell(text: str) -> Cell:
     shown = printable(text[:MAX_CELL])
     return [shown] if len(text) > MAX_CELL else shown
+
+
+def _quoted(text: str) -> str:
+    """Return a value of TSV; quotes keep tabs and line ends together, as in spreadsheets."""
+    if not any(mark in text for mark in '\t\n\r"'):
+        return text
+    return '"' + text.replace('"', '""') + '"'
 
 
 def _texts(column: pa.ChunkedArray, limit: int) -> list[str | None]:

@@ -21,7 +21,7 @@ from ..errors import printable
 from .errors import RequestError
 from .sizes import ColumnSizes
 
-MODES: Final = ("substring", "glob", "regex", "prefix")
+MODES: Final = ("substring", "glob", "regex", "prefix", "exact")
 SORTS: Final = ("position", "name", "size", "nulls")
 MAX_PATTERN: Final = 1000  # characters
 MAX_STEPS: Final = 10_000  # of a selection
@@ -65,7 +65,7 @@ class ColumnIndex:
     def _matching(self, pattern: str, mode: str) -> Sequence[int]:
         """Return the positions of the columns whose names match, in order.
 
-        Case is ignored, except for prefixes. Regular expressions are those of RE2, whose time is
+        Case is ignored, except for prefixes and exact names. Regular expressions are those of RE2, whose time is
         proportional to the length of the names, whatever the pattern.
         """
         import pyarrow.compute as pc
@@ -77,7 +77,9 @@ class ColumnIndex:
         if len(pattern) > MAX_PATTERN:
             raise RequestError(f"the pattern is longer than {MAX_PATTERN} characters")
         try:
-            if mode == "prefix":
+            if mode == "exact":
+                mask = pc.equal(self._texts, pattern)
+            elif mode == "prefix":
                 mask = pc.starts_with(self._texts, pattern)
             elif mode == "substring":
                 mask = pc.match_substring(self._texts, pattern, ignore_case=True)

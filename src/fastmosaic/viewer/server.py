@@ -12,7 +12,7 @@ import json
 import mimetypes
 import secrets
 import socket
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from importlib import resources
 from typing import Any, Final
 
@@ -26,7 +26,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ..errors import MosaicError
 from ..version import __version__
-from .cells import MAX_CELLS
+from .cells import MAX_CELLS, MAX_COPIED
 from .errors import RequestError, error_to_dict
 from .profile import profile_of
 from .sizes import areas_of_buckets, areas_of_prefix
@@ -180,6 +180,7 @@ class Endpoints:
             Route("/api/columns", self._answer(self.columns)),
             Route("/api/tree", self._answer(self.tree)),
             Route("/api/cells", self._answer(self.cells)),
+            Route("/api/tsv", self._answer(self.tsv)),
             Route("/api/cell", self._answer(self.cell)),
             Route("/api/sizes", self._answer(self.sizes)),
             Route("/api/filter", self._stream(self.filter)),
@@ -241,20 +242,30 @@ class Endpoints:
         return columns.tree(given.get("prefix", ""), *_page(request), given.get("select", ""))
 
     def cells(self, request: Request) -> dict[str, Any]:
-        table = self._table(request)
-        shown = table.columns.selected(request.query_params.get("select", ""))
-        first, last = _span(request, "columns")
-        start, stop = _span(request, "rows")
-        positions = shown[first:last]
-        if (stop - start) * len(positions) > MAX_CELLS:
-            raise RequestError(f"a request may ask for {MAX_CELLS} cells at most")
-        where = request.query_params.get("where", "").strip()
+        table, positions, start, stop, where = self._window(request, MAX_CELLS)
         numbers, cells = table.cells.read(positions, start, stop, where)
         return {
             "columns": list(map(table.columns.entry, positions)),
             "rows": numbers,
             "cells": cells,
         }
+
+    def tsv(self, request: Request) -> dict[str, Any]:
+        table, positions, start, stop, where = self._window(request, MAX_COPIED)
+        return {"text": table.cells.to_tsv(positions, start, stop, where)}
+
+    def _window(
+        self, request: Request, limit: int
+    ) -> tuple[ViewedTable, Sequence[int], int, int, str]:
+        """Return a table, and the columns, the rows and the condition of a request for cells."""
+        table = self._table(request)
+        shown = table.columns.selected(request.query_params.get("select", ""))
+        first, last = _span(request, "columns")
+        start, stop = _span(request, "rows")
+        positions = shown[first:last]
+        if (stop - start) * len(positions) > limit:
+            raise RequestError(f"a request may ask for {limit:,} cells at most")
+        return table, positions, start, stop, request.query_params.get("where", "").strip()
 
     def cell(self, request: Request) -> dict[str, Any]:
         table = self._table(request)
@@ -274,7 +285,12 @@ class Endpoints:
     def filter(self, request: Request) -> Iterator[dict[str, Any]]:
         table = self._table(request)
         for share, matches in table.find_matches(request.query_params.get("where", "").strip()):
-            yield {"progress": share, "found": matches.found, "done": matches.is_complete}
+            yield {
+                "progress": share,
+                "found": matches.found,
+                "shown": matches.kept,
+                "done": matches.is_complete,
+            }
 
     def column(self, request: Request) -> Iterator[dict[str, Any]]:
         where = request.query_params.get("where", "").strip()

@@ -23,15 +23,28 @@ from .sizes import ColumnSizes
 _MAX_VERSIONS: Final = 1000  # of a table that the page lists
 _MAX_OPEN: Final = 4  # versions of a table that are kept open
 _MAX_FILTERS: Final = 8  # filters whose row numbers are kept
+MAX_MATCHES: Final = 10_000_000  # row numbers that are kept of a filter; the page shows no others
 
 
 @dataclass(slots=True)
 class FilterMatches:
-    """The numbers of the rows that match a filter."""
+    """The numbers of the rows that match a filter.
+
+    found        how many there are
+    kept         how many of them are in `numbers`, the first ones
+    """
 
     numbers: list[pa.Array] = field(default_factory=list)
     found: int = 0
+    kept: int = 0
     is_complete: bool = False
+
+    def add(self, numbers: pa.Array) -> None:
+        """Add the numbers of further rows, as long as there are not too many."""
+        self.found += len(numbers)
+        if self.kept < MAX_MATCHES:
+            self.numbers.append(numbers.slice(0, MAX_MATCHES - self.kept))
+            self.kept += len(self.numbers[-1])
 
     def slice(self, start: int, stop: int) -> list[int]:
         """Return the row numbers of matches by their place among all matches."""
@@ -63,8 +76,7 @@ class ViewedTable:
         if known is None:
             matches = FilterMatches()
             for done, numbers in self.input.matching(where):
-                matches.numbers.append(numbers)
-                matches.found += len(numbers)
+                matches.add(numbers)
                 yield done / max(1, self.num_rows), matches
             matches.is_complete = True
             while len(self._filters) >= _MAX_FILTERS:

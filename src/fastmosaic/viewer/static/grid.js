@@ -6,7 +6,9 @@ import { byId, count, make } from "./dom.js";
 import { keep, shown, state } from "./state.js";
 
 const MAX_COPIED = 200_000; // cells
-const STEP = 30_000; // cells of one request
+const ROW = 22; // the height of a row, in pixels
+const MIN_ROW = 10; // rows that seem to be lower than this share a pixel with others
+const HEADS = 2; // rows of the heading
 
 export class Grid {
   constructor({ openColumn, openValue, fail, tell }) {
@@ -81,11 +83,23 @@ export class Grid {
     const top = !atStart && seen && y >= seen.y0 ? Math.max(0, y < seen.y1 ? seen.y0 : y - (seen.y1 - seen.y0) + 1) : y;
     // Widths are measured when columns are drawn, and with them the place of the last ones moves.
     for (let attempt = 0; attempt < 5; attempt += 1) {
-      await this.element.scrollToCell(left, top, this.numColumns, this.numRows);
-      await this.element.draw({ invalid_viewport: true });
+      await this.scrollTo(left, top);
       const now = this.seen();
-      if (!now || (x >= now.x0 && x < now.x1)) return;
+      if (!now || (x >= now.x0 && x < now.x1)) break;
     }
+    this.style();
+  }
+
+  // The height of the area is limited: of very many rows, a step of a pixel may be several.
+  async scrollTo(x, y) {
+    const { element } = this;
+    const range = element.scrollHeight - element.clientHeight;
+    const share = element.scrollHeight / (this.numRows + HEADS);
+    const height = share < MIN_ROW ? (element.querySelector("tbody td")?.offsetHeight ?? ROW) : share;
+    const hidden = this.numRows + HEADS - element.clientHeight / height; // rows, if the last ones are visible
+    const done = element.scrollToCell(x, 0);
+    element.scrollTop = hidden > 0 ? Math.ceil((range * y) / hidden) : 0;
+    await done;
   }
 
   // The cells that are completely visible.
@@ -120,7 +134,8 @@ export class Grid {
       const kind = this.heads.get(x)?.kind ?? "";
       const isInside = this.anchor !== null && x >= x0 && x <= x1 && y >= y0 && y <= y1;
       const isCursor = x === this.cursor.x && y === this.cursor.y;
-      cell.className = [kind, meta.user ?? "", isInside ? "selected" : "", isCursor ? "cursor" : ""].join(" ").trim();
+      const name = [kind, meta.user ?? "", isInside ? "selected" : "", isCursor ? "cursor" : ""].join(" ").trim();
+      if (cell.className !== name) cell.className = name;
     }
     for (const cell of this.element.querySelectorAll("thead th")) {
       // The corner above the row numbers heads nothing.
@@ -223,21 +238,17 @@ export class Grid {
       this.tell(`Too much to copy: ${count(size)} cells (at most ${count(MAX_COPIED)})`);
       return;
     }
-    // A browser accepts content that arrives later if it is promised now.
-    const text = this.tsv(x0, x1, y0, y1).then((content) => new Blob([content], { type: "text/plain" }));
+    if (!navigator.clipboard) {
+      this.tell("Cannot copy: browsers allow it on https and localhost only");
+      return;
+    }
+    const asked = { ...shown(), where: state.where, rows: `${y0}-${y1}`, columns: `${x0}-${x1}` };
+    const text = get("tsv", asked).then((answer) => new Blob([answer.text], { type: "text/plain" }));
+    // The clipboard accepts text that arrives later if it is promised now, but does not say why it failed.
+    text.catch((error) => this.tell(`Cannot copy: ${error.message}`));
     navigator.clipboard.write([new ClipboardItem({ "text/plain": text })]).then(
       () => this.tell(`Copied ${count(size)} cell${size === 1 ? "" : "s"}`),
-      (error) => this.tell(`Cannot copy: ${error.message}`),
+      (error) => text.then(() => this.tell(`Cannot copy: ${error.message}`), () => {}),
     );
-  }
-
-  async tsv(x0, x1, y0, y1) {
-    const step = Math.max(1, Math.floor(STEP / (x1 - x0 + 1)));
-    const lines = [];
-    for (let y = y0; y <= y1; y += step) {
-      const answer = await get("cells", { ...shown(), where: state.where, rows: `${y}-${Math.min(y1, y + step - 1)}`, columns: `${x0}-${x1}` });
-      answer.rows.forEach((_, row) => lines.push(answer.cells.map((cells) => [cells[row] ?? ""].flat()[0]).join("\t")));
-    }
-    return lines.join("\n");
   }
 }

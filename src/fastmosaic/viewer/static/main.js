@@ -9,7 +9,8 @@ import { keep, reset, restore, selectColumn, shown, state, table } from "./state
 import { Treemap } from "./treemap.js";
 
 let meta;
-let numMatches = null;
+let numMatches = null; // of the filter
+let numShown = null; // of these rows, at most as many as the server keeps
 let filtering;
 
 const tell = (text) => { byId("status").textContent = text; };
@@ -46,16 +47,29 @@ function openColumn(column) {
 
 async function goToColumn(column) {
   document.body.classList.remove("columns-open");
-  let [found] = (await get("columns", { ...shown(), q: column.raw ?? column.name, mode: "prefix", to: 1000 })).items.filter((item) => item.id === column.id);
-  found ??= column;
-  if (found.at === null || found.at === undefined) {
-    selectColumn(column.id, true);
-    keep();
-    await selectionChanged();
-    [found] = (await get("columns", { ...shown(), q: column.raw ?? column.name, mode: "prefix", to: 1000 })).items.filter((item) => item.id === column.id);
+  if (state.view === "cells" && !(await isAt(column))) {
+    let found = await located(column);
+    if (found.at === null) {
+      selectColumn(column.id, true);
+      keep();
+      await selectionChanged();
+      found = await located(column);
+    }
+    await grid.goTo(found.at, grid.cursor.y);
   }
-  if (state.view === "cells") await grid.goTo(found.at, grid.cursor.y);
   openColumn(column);
+}
+
+// Go to the place that is known of a column; answer whether the column is still there.
+async function isAt(column) {
+  if (column.at === null || column.at === undefined) return false;
+  await grid.goTo(column.at, grid.cursor.y);
+  return grid.heads.get(column.at)?.id === column.id;
+}
+
+async function located(column) {
+  const found = await get("columns", { ...shown(), from: column.id, to: column.id + 1 });
+  return found.items[0];
 }
 
 async function openValue(column, row) {
@@ -70,7 +84,7 @@ async function openValue(column, row) {
 
 async function showCells(place = null) {
   const chosen = await get("columns", { ...shown(), to: 1 });
-  const numRows = numMatches ?? meta.table.rows;
+  const numRows = state.where ? numShown : meta.table.rows;
   byId("message").hidden = true;
   await grid.show(numRows, chosen.shown);
   if (place) await grid.goTo(Math.min(place.x, Math.max(0, chosen.shown - 1)), Math.min(place.y, Math.max(0, numRows - 1)));
@@ -133,9 +147,11 @@ async function applyFilter(where) {
       progress.value = line.progress;
       message.textContent = `${counted(line.found, "row")} found`;
       if (line.done) numMatches = line.found;
+      if (line.done) numShown = line.shown;
     }
     state.where = where;
-    message.textContent = `${count(numMatches)} of ${counted(meta.table.rows, "row")}`;
+    const first = numShown < numMatches ? `; the first ${count(numShown)} are shown` : "";
+    message.textContent = `${count(numMatches)} of ${counted(meta.table.rows, "row")}${first}`;
     return true;
   } catch (error) {
     if (error.name === "AbortError") return false;
@@ -230,34 +246,46 @@ async function open() {
 
 // ---- dialogs
 
+byId("value-copy").hidden = !navigator.clipboard;
 byId("value-copy").addEventListener("click", () => navigator.clipboard.writeText(byId("value-text").textContent).then(() => tell("Copied the value")));
 
+let suggesting;
+
+// Columns for a name or number: the one of this name, the one at this place, and those that contain it.
 async function suggest() {
   const text = byId("goto-name").value.trim();
-  const list = byId("goto-list");
-  let items = text ? (await get("columns", { ...shown(), q: text, to: 8 })).items : [];
-  if (/^\d+$/.test(text) && Number(text) < meta.table.columns) {
-    items = [...(await get("columns", { ...shown(), from: text, to: Number(text) + 1 })).items, ...items];
-  }
-  // A name that is equal comes first.
-  items.sort((a, b) => (b.name === text) - (a.name === text));
-  list.replaceChildren(
-    ...items.slice(0, 8).map((item) => {
-      const button = make("button", { type: "button", textContent: item.name });
-      button.addEventListener("click", () => {
-        byId("goto").close();
-        goToColumn(item).catch(fail);
-      });
-      return button;
-    }),
-  );
+  const asked = (suggesting = {});
+  const search = async (parameters) => (await get("columns", { ...shown(), ...parameters })).items;
+  const isNumber = /^\d{1,15}$/.test(text) && Number(text) < meta.table.columns;
+  const found = !text ? [] : await Promise.all([
+    search({ q: text, mode: "exact", to: 1 }),
+    isNumber ? search({ from: text, to: Number(text) + 1 }) : [],
+    search({ q: text, to: 8 }),
+  ]);
+  if (asked !== suggesting) return; // more was typed
+  const items = new Map(found.flat().map((item) => [item.id, item]));
+  const buttons = [...items.values()].slice(0, 8).map((item) => {
+    const button = make("button", { type: "button", textContent: item.name });
+    button.addEventListener("click", () => {
+      byId("goto").close();
+      goToColumn(item).catch(fail);
+    });
+    return button;
+  });
+  const none = text && !buttons.length ? [make("p", { textContent: "No column has this name." })] : [];
+  byId("goto-list").replaceChildren(...buttons, ...none);
 }
 
-byId("goto-name").addEventListener("input", suggest);
+byId("goto-name").addEventListener("input", () => suggest().catch(fail));
 byId("goto").querySelector("form").addEventListener("submit", async (event) => {
   event.preventDefault();
-  await suggest();
-  byId("goto-list").querySelector("button")?.click();
+  try {
+    await suggest();
+    byId("goto-list").querySelector("button")?.click();
+  } catch (error) {
+    byId("goto").close();
+    fail(error);
+  }
 });
 
 // ---- keyboard, theme, small screens
