@@ -48,6 +48,14 @@ def show(page, url):
     return show
 
 
+def wait_until(page, holds):
+    for _ in range(200):
+        if holds():
+            return
+        page.wait_for_timeout(50)
+    raise AssertionError("it did not happen within 10 seconds")
+
+
 def heads(page):
     return page.locator("regular-table thead tr:first-child th").all_inner_texts()
 
@@ -110,6 +118,58 @@ def test_the_keyboard_moves_and_selects(page, show):
     page.wait_for_selector("regular-table th:has-text('kind')")
     page.keyboard.press("?")
     assert page.is_visible("#help")
+
+
+def focused(page):
+    return page.evaluate("document.activeElement.textContent || document.activeElement.id")
+
+
+def test_the_list_of_columns_by_keyboard(page, show):
+    show()
+    page.keyboard.press("/")
+    page.keyboard.press("ArrowDown")
+    wait_until(page, lambda: focused(page) == "press_00000")
+    page.keyboard.press("ArrowDown")
+    wait_until(page, lambda: focused(page) == "temp_00001")
+    page.keyboard.press("Space")
+    page.wait_for_selector("text=99,999 shown")
+    wait_until(page, lambda: focused(page) == "temp_00001")
+    page.keyboard.press("End")
+    wait_until(page, lambda: focused(page) == "kind")
+    page.keyboard.press("ArrowUp")
+    wait_until(page, lambda: focused(page) == "press_99998")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#profile h2:has-text('press_99998')")
+    page.wait_for_selector("regular-table th:has-text('press_99998')")
+    # The list is one stop of the Tab key, whatever its length.
+    page.focus("#select-none")
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.id") == "column-list"
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.id") == "grid"
+    # The tree folds.
+    page.select_option("#sort", "tree")
+    page.wait_for_selector("text=press_…")
+    page.focus("#column-list")
+    page.keyboard.press("Home")
+    wait_until(page, lambda: focused(page) == "press_…")
+    page.keyboard.press("ArrowRight")
+    page.wait_for_selector("text=press_00000")
+    wait_until(page, lambda: focused(page) == "press_…")
+    page.keyboard.press("ArrowLeft")
+    page.wait_for_selector("text=press_00000", state="detached")
+
+
+def test_only_the_columns_that_match(page, show):
+    show(q="_0999")
+    page.click("#select-only")
+    page.wait_for_selector("text=10 shown")
+    assert (
+        heads(page)[1:]
+        == [f"{'temp' if i % 2 else 'press'}_{i:05d}" for i in range(9990, 9999)][
+            : len(heads(page)) - 1
+        ]
+    )
 
 
 def test_the_tree_folds_and_selects(page, show):
@@ -184,14 +244,6 @@ def test_columns_are_resized(page, show):
     page.mouse.up()
     page.wait_for_selector("#profile", state="hidden")  # it was no click on the heading
     wait_until(page, lambda: abs(head.bounding_box()["width"] - before - 100) < 3)
-
-
-def wait_until(page, holds):
-    for _ in range(200):
-        if holds():
-            return
-        page.wait_for_timeout(50)
-    raise AssertionError("it did not happen within 10 seconds")
 
 
 def test_more_rows_than_a_browser_can_scroll(page, tmp_path):

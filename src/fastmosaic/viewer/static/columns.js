@@ -19,8 +19,14 @@ export class ColumnPanel {
       clearTimeout(timer);
       timer = setTimeout(() => this.update("q", byId("search").value), 120);
     });
+    byId("search").addEventListener("keydown", (event) => {
+      if (event.key !== "ArrowDown") return;
+      event.preventDefault();
+      this.list.focus(0);
+    });
     byId("mode").addEventListener("change", () => this.update("mode", byId("mode").value));
     byId("sort").addEventListener("change", () => this.update("sort", byId("sort").value));
+    byId("select-only").addEventListener("click", () => this.select("="));
     byId("select-all").addEventListener("click", () => this.select("+"));
     byId("select-none").addEventListener("click", () => this.select("-"));
   }
@@ -68,8 +74,11 @@ export class ColumnPanel {
     byId("search").value = state.q;
     byId("mode").value = state.mode;
     byId("sort").value = state.sort;
-    byId("select-all").textContent = state.q ? "Add matches" : "Select all";
+    byId("select-only").hidden = !state.q;
+    byId("select-all").textContent = state.q ? "Add" : "Select all";
+    byId("select-all").title = state.q ? "Show the columns that match, too" : "Show all columns";
     byId("select-none").textContent = state.q ? "Remove" : "None";
+    byId("select-none").title = state.q ? "Hide the columns that match" : "Hide all columns";
     const asked = (this.asked = {});
     try {
       const first = await this.ask(0, 100);

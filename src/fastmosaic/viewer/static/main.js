@@ -188,6 +188,7 @@ function showSources() {
     return button;
   });
   byId("tabs").replaceChildren(...buttons);
+  buttons[state.source]?.scrollIntoView({ block: "nearest", inline: "nearest" });
   document.title = `${meta.sources[state.source]?.name ?? ""} – fastmosaic`;
 }
 

@@ -36,12 +36,14 @@ export const shown = () => ({ ...table(), select: state.select });
 
 const LETTERS = { substring: "s", glob: "g", regex: "r", prefix: "p" };
 
+// Add ("+"), remove ("-") or show only ("=") the columns that match.
 export function selectMatching(sign, pattern, mode) {
   if (!pattern) {
     state.select = sign === "+" ? "" : "none";
     return;
   }
-  addStep(`${sign}${LETTERS[mode]}:${encodeURIComponent(pattern)}`);
+  if (sign === "=") state.select = "none";
+  addStep(`${sign === "-" ? "-" : "+"}${LETTERS[mode]}:${encodeURIComponent(pattern)}`);
 }
 
 export function selectColumn(id, isShown) {

@@ -90,9 +90,13 @@ export class Treemap {
     const group = svg("g", {}, svg("rect", { x, y, width, height, rx: 3, class: `t${index % 8}` }), svg("title", {}, label));
     if (width > 50 && height > 18) {
       const letters = Math.floor((width - 10) / 6.4);
-      const name = area.name.length > letters ? `${area.name.slice(0, Math.max(1, letters - 1))}…` : area.name;
+      // Of a bucket, the number says it all.
+      const whole = state.by === "bucket" && area.at !== undefined && area.name.length > letters ? area.at : area.name;
+      const name = whole.length > letters ? `${whole.slice(0, Math.max(1, letters - 1))}…` : whole;
       group.append(svg("text", { x: x + 6, y: y + 14 }, name));
-      if (height > 34) group.append(svg("text", { x: x + 6, y: y + 28, class: "bytes" }, bytes(area.bytes)));
+      const detail = `${bytes(area.bytes)}${inside}`;
+      const short = detail.length > letters ? bytes(area.bytes) : detail;
+      if (height > 34) group.append(svg("text", { x: x + 6, y: y + 28, class: "bytes" }, short));
     }
     const act = area.at !== undefined ? () => this.zoom(area.at) : area.id !== undefined ? () => this.openColumn(area) : null;
     if (act) {
