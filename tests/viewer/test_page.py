@@ -154,32 +154,28 @@ def test_the_list_of_columns_by_keyboard(page, show):
     page.keyboard.press("Home")
     wait_until(page, lambda: focused(page) == "press_…")
     page.keyboard.press("ArrowRight")
-    page.wait_for_selector("text=press_00000")
+    page.wait_for_selector("#column-list >> text=press_00000")
     wait_until(page, lambda: focused(page) == "press_…")
     page.keyboard.press("ArrowLeft")
-    page.wait_for_selector("text=press_00000", state="detached")
+    page.wait_for_selector("#column-list >> text=press_00000", state="detached")
 
 
 def test_only_the_columns_that_match(page, show):
     show(q="_0999")
     page.click("#select-only")
     page.wait_for_selector("text=10 shown")
-    assert (
-        heads(page)[1:]
-        == [f"{'temp' if i % 2 else 'press'}_{i:05d}" for i in range(9990, 9999)][
-            : len(heads(page)) - 1
-        ]
-    )
+    names = [f"{'temp' if i % 2 else 'press'}_{i:05d}" for i in range(9990, 10_000)]
+    wait_until(page, lambda: heads(page)[1:4] == names[:3])
 
 
 def test_the_tree_folds_and_selects(page, show):
     show(sort="tree")
     page.wait_for_selector("text=press_…")
     assert page.locator("#column-list .row").count() == 3
-    page.click("button.twist >> nth=0")
-    page.wait_for_selector("text=press_00000")
     page.click("[aria-label='Show all temp_']")
-    page.wait_for_selector("text=50,001 shown")
+    page.wait_for_selector("text=50,001 shown")  # without those that start with temp_
+    page.click("button.twist >> nth=0")
+    page.wait_for_selector("#column-list >> text=press_00000")
 
 
 def test_the_treemap_zooms_to_a_column(page, show):

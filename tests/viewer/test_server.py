@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from decimal import Decimal
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +18,7 @@ from serving import serving
 import fastmosaic as fm
 from fastmosaic.file.stored import stored_columns
 from fastmosaic.storage.source import open_source
+from fastmosaic.viewer.errors import StoppedError
 from fastmosaic.viewer.tables import ViewedPaths
 
 SECRET = "s3cr3t-of-the-viewer"
@@ -347,6 +349,59 @@ def test_the_command_prints_a_url_and_stops_when_interrupted(wide, tmp_path):
     assert process.returncode == 0
     assert "Traceback" not in errors
     assert list(tmp_path.iterdir()) == []
+
+
+def test_work_ends_when_the_server_stops(tmp_path):
+    """The sizes of columns, and the rows of a filter, are found in steps; a stop ends them."""
+    fm.write_table(pa.table({"id": range(100)}), tmp_path / "a.mosaic", row_group_size=10)
+    for work in (
+        lambda table: table.sizes.sizes(),
+        lambda table: table.matches("id > 5"),
+    ):
+        paths = ViewedPaths([str(tmp_path / "a.mosaic")])
+        table = paths[0].at(None)
+        paths.stop()
+        with pytest.raises(StoppedError):
+            work(table)
+
+
+def test_a_stop_interrupts_work_without_a_trace(wide):
+    """Nothing is printed, although a thread is at a step of a profile."""
+    code = f"""
+import sys, threading, time
+sys.path.insert(0, {str(Path(__file__).parent.parent)!r})
+from serving import Client
+from fastmosaic.viewer import profile, server
+from fastmosaic.viewer.tables import ViewedPaths
+begun, original = threading.Event(), profile.stored_columns
+
+def slowly(*arguments):
+    begun.set()
+    time.sleep(3)  # longer than the server waits
+    yield from original(*arguments)
+
+profile.stored_columns = slowly
+made = server.ViewerServer(ViewedPaths([{str(wide)!r}]))
+thread = threading.Thread(target=made.run)
+thread.start()
+
+def ask():
+    try:
+        Client(made.url).lines("column/7")
+    except Exception:
+        pass
+
+asking = threading.Thread(target=ask)
+asking.start()
+begun.wait()
+made.stop()
+thread.join()
+asking.join()
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], check=False, capture_output=True, text=True, timeout=60
+    )
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_another_address_than_loopback_is_warned_about(wide):

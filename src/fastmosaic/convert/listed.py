@@ -209,6 +209,7 @@ def measure(entries: Sequence[ListedColumn], files: Input, advance: Callable[[in
             one.own_size = None if entry.is_key else 0
     for file in itertools.chain.from_iterable(one.parts for one in fileset.files):
         owners = _owners(file, entries)
+        left = file.size
         source = open_source(file.found.path, file.found.filesystem, size=file.found.size)
         try:
             for group in range(file.metadata.num_row_groups):
@@ -216,9 +217,11 @@ def measure(entries: Sequence[ListedColumn], files: Input, advance: Callable[[in
                 for position, size in sizes.items():
                     owner = owners[position]
                     owner.own_size = size + (owner.own_size or 0)
+                left -= file.metadata.bytes_of(group)
+                advance(file.metadata.bytes_of(group))
         finally:
             source.close()
-        advance(file.size)
+        advance(left)
 
 
 def _owners(file: File, entries: Iterable[ListedColumn]) -> dict[int, ListedColumn]:

@@ -14,6 +14,10 @@ class RequestError(ValueError):
     """The request of a client is invalid."""
 
 
+class StoppedError(Exception):
+    """The server stops: nobody waits for the answer any more."""
+
+
 def error_to_dict(error: Exception) -> dict[str, Any]:
     """Return the kind, the message and the known fields of an error, without credentials."""
     found: dict[str, Any] = {"kind": type(error).__name__, "message": _message(error)}

@@ -12,7 +12,8 @@ import json
 import mimetypes
 import secrets
 import socket
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Generator, Sequence
+from contextlib import suppress
 from importlib import resources
 from typing import Any, Final
 
@@ -196,7 +197,7 @@ class Endpoints:
 
         return endpoint
 
-    def _stream(self, lines: Callable[[Request], Iterator[Any]]) -> Callable[[Request], Any]:
+    def _stream(self, lines: Callable[[Request], Generator[Any]]) -> Callable[[Request], Any]:
         async def endpoint(request: Request) -> Response:
             return StreamingResponse(_lines(lines(request)), media_type="application/x-ndjson")
 
@@ -282,7 +283,7 @@ class Endpoints:
             return areas_of_buckets(table.input, table.columns, table.sizes, at)
         return areas_of_prefix(table.columns, table.sizes, at)
 
-    def filter(self, request: Request) -> Iterator[dict[str, Any]]:
+    def filter(self, request: Request) -> Generator[dict[str, Any]]:
         table = self._table(request)
         for share, matches in table.find_matches(request.query_params.get("where", "").strip()):
             yield {
@@ -292,12 +293,12 @@ class Endpoints:
                 "done": matches.is_complete,
             }
 
-    def column(self, request: Request) -> Iterator[dict[str, Any]]:
+    def column(self, request: Request) -> Generator[dict[str, Any]]:
         where = request.query_params.get("where", "").strip()
         yield from profile_of(self._table(request), request.path_params["id"], where)
 
 
-async def _lines(steps: Iterator[Any]) -> AsyncIterator[bytes]:
+async def _lines(steps: Generator[Any]) -> AsyncIterator[bytes]:
     """Send each step as a line of JSON. When the client leaves, no further step is begun."""
     try:
         while True:
@@ -311,7 +312,8 @@ async def _lines(steps: Iterator[Any]) -> AsyncIterator[bytes]:
                 return
             yield json.dumps(step).encode() + b"\n"
     finally:
-        if hasattr(steps, "close"):
+        # If the server was told to stop, another thread may still be at a step.
+        with suppress(ValueError):
             steps.close()
 
 
@@ -349,6 +351,18 @@ def make_app(paths: ViewedPaths, token: str, is_host: Callable[[str], bool]) -> 
     return Guard(Starlette(routes=routes), token, is_host)
 
 
+class _Server(uvicorn.Server):
+    """A server that tells its work to end when it begins to stop, instead of waiting for it."""
+
+    def __init__(self, config: uvicorn.Config, paths: ViewedPaths) -> None:
+        super().__init__(config)
+        self._paths = paths
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._paths.stop()
+        await super().shutdown(sockets)
+
+
 class ViewerServer:
     """A server that is bound to an address, and shows `paths` to those who know its URL."""
 
@@ -365,7 +379,7 @@ class ViewerServer:
         self.port = int(self._socket.getsockname()[1])
         token = secrets.token_urlsafe(24)
         self.url = f"http://{_in_url(host)}:{self.port}/{token}/"
-        self._server = uvicorn.Server(
+        self._server = _Server(
             uvicorn.Config(
                 make_app(paths, token, host_check(host, self.port)),
                 log_level="critical",
@@ -373,7 +387,8 @@ class ViewerServer:
                 lifespan="off",
                 server_header=False,
                 timeout_graceful_shutdown=1,
-            )
+            ),
+            paths,
         )
 
     def run(self) -> None:

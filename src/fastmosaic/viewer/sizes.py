@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from ..convert import read as formats
@@ -28,8 +28,10 @@ Values = Sequence[int | None]  # by position; None where it is not known
 class ColumnSizes:
     """The bytes and the nulls of each column of an input, as far as metadata contains them."""
 
-    def __init__(self, files: Input) -> None:
+    def __init__(self, files: Input, go_on: Callable[[], None] = lambda: None) -> None:
+        """`go_on` is called after each step, and raises if there should be no further one."""
         self._input = files
+        self._go_on = go_on
         self._lock = threading.Lock()
         self.known_sizes: Values | None = None
         self.known_nulls: Values | None = None
@@ -73,7 +75,7 @@ class ColumnSizes:
         if self._input.format == "parquet":
             return self._of_parquet(lambda chunk: chunk.total_compressed_size)
         entries = entries_of(self._input)
-        measure(entries, self._input, lambda step: None)
+        measure(entries, self._input, lambda step: self._go_on())
         return [entry.size for entry in entries]
 
     def _counted(self) -> Values:

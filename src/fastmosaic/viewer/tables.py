@@ -17,7 +17,7 @@ from ..storage.secrets import redacted
 from ..table.store import TableStore
 from .cells import CellCache
 from .columns import ColumnIndex
-from .errors import RequestError
+from .errors import RequestError, StoppedError
 from .sizes import ColumnSizes
 
 _MAX_VERSIONS: Final = 1000  # of a table that the page lists
@@ -56,16 +56,23 @@ class FilterMatches:
 class ViewedTable:
     """A table that is shown: files of one format, or one version of a Mosaic table."""
 
-    def __init__(self, path: str, version: int | None, follow_links: bool) -> None:
+    def __init__(
+        self, path: str, version: int | None, follow_links: bool, stop: threading.Event
+    ) -> None:
+        self._stop = stop
         self.input: Input = open_input([path], version=version, follow_links=follow_links)
         self.schema = self.input.schema
         self.num_rows = self.input.count()
         entry = self.input.files[0].entry if self.input.files else None
         self.version = None if entry is None else entry.snapshot.version.number
-        self.sizes = ColumnSizes(self.input)
+        self.sizes = ColumnSizes(self.input, self._go_on)
         self.columns = ColumnIndex(self.schema, self.sizes)
         self.cells = CellCache(self)
         self._filters: dict[str, FilterMatches] = {}
+
+    def _go_on(self) -> None:
+        if self._stop.is_set():
+            raise StoppedError
 
     def find_matches(self, where: str) -> Iterator[tuple[float, FilterMatches]]:
         """Find the rows that match a condition; yield the share that is done, and what was found.
@@ -76,6 +83,7 @@ class ViewedTable:
         if known is None:
             matches = FilterMatches()
             for done, numbers in self.input.matching(where):
+                self._go_on()
                 matches.add(numbers)
                 yield done / max(1, self.num_rows), matches
             matches.is_complete = True
@@ -114,7 +122,10 @@ class ViewedTable:
 class ViewedPath:
     """A path on the command line. It is opened by the first request."""
 
-    def __init__(self, path: str, follow_links: bool = False, version: int | None = None) -> None:
+    def __init__(
+        self, path: str, stop: threading.Event, follow_links: bool, version: int | None
+    ) -> None:
+        self._stop = stop
         self.path = path
         self.name = printable(redacted(path))
         self._follow_links = follow_links
@@ -133,7 +144,7 @@ class ViewedPath:
         version = self._version if version is None else version
         with self._lock:
             if version not in self._open:
-                made = ViewedTable(self.path, version, self._follow_links)
+                made = ViewedTable(self.path, version, self._follow_links, self._stop)
                 while len(self._open) >= _MAX_OPEN:
                     self._open.pop(next(iter(self._open)))
                 self._open[version] = made
@@ -167,7 +178,12 @@ class ViewedPaths:
     def __init__(
         self, paths: Sequence[str], *, follow_links: bool = False, version: int | None = None
     ) -> None:
-        self.paths = [ViewedPath(path, follow_links, version) for path in paths]
+        self._stop = threading.Event()
+        self.paths = [ViewedPath(path, self._stop, follow_links, version) for path in paths]
+
+    def stop(self) -> None:
+        """Let work that other threads do end after its current step."""
+        self._stop.set()
 
     def prepare(self) -> None:
         """Open the first path, for the page that is about to ask for it, which shows any error."""
