@@ -23,6 +23,8 @@ from py4j.java_gateway import (
     JavaObject,
 )
 
+from .planning import compiled
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -85,6 +87,7 @@ class CallbackGateway:
         )
         port = self.gateway.get_callback_server().get_listening_port()
         server.resetCallbackClient(address, port)
+        self.planning = compiled(self.gateway)
         self._pyspark = pyspark
         self._objects = server.getGateway()
 

@@ -135,7 +135,7 @@ def read(
     # In Arrow, a time of day does not have the number of digits that Spark's type has.
     struct = jvm.struct_of(to_spark(chosen)) if has_times else jvm.struct(wanted)
     planner = ScanPlanner(files, wanted, _name(path), jvm.split_sizes)
-    return jvm.data_frame(TableProxy(jvm, planner, struct), struct)
+    return jvm.data_frame(jvm.remembered(TableProxy(jvm, planner, struct)), struct)
 
 
 def _has_times(spark: SparkSession, schema: pa.Schema) -> bool:
