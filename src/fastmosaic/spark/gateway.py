@@ -23,6 +23,7 @@ from py4j.java_gateway import (
     JavaObject,
 )
 
+from ..threads import pool
 from .planning import compiled
 
 if TYPE_CHECKING:
@@ -87,9 +88,14 @@ class CallbackGateway:
         )
         port = self.gateway.get_callback_server().get_listening_port()
         server.resetCallbackClient(address, port)
-        self.planning = compiled(self.gateway)
+        self._planning = pool("planning", 1).submit(compiled, self.gateway)
         self._pyspark = pyspark
         self._objects = server.getGateway()
+
+    @property
+    def planning(self) -> Any:
+        """The object of `planning`: it takes the JVM a moment to compile its class."""
+        return self._planning.result()
 
     @classmethod
     def of(cls, spark: SparkSession) -> CallbackGateway:

@@ -111,6 +111,8 @@ def read(
         if memory_limit is not None:
             options["memory_limit"] = memory_limit
         return _load(spark, path, columns, schema, partitioning, options, filesystem)
+    # First: the JVM prepares what it needs while the files are opened.
+    jvm = Jvm(spark) if version.has_data_sources else None
     files = FileSet(
         path,
         filesystem=filesystem,
@@ -129,9 +131,8 @@ def read(
     except UnsupportedError as error:
         error.add_note("use columns= to leave the column out")
         raise
-    if not version.has_data_sources:
+    if jvm is None:
         return read_mapped(spark, files, wanted)
-    jvm = Jvm(spark)
     # In Arrow, a time of day does not have the number of digits that Spark's type has.
     struct = jvm.struct_of(to_spark(chosen)) if has_times else jvm.struct(wanted)
     planner = ScanPlanner(files, wanted, _name(path), jvm.split_sizes)
