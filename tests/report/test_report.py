@@ -172,6 +172,33 @@ def test_what_does_not_fit_is_left_out(tmp_path, sensors_report, monkeypatch):
     assert "histogram" not in less["columns"]
 
 
+def test_very_long_names_leave_only_the_largest_columns(tmp_path, monkeypatch):
+    chance = random.Random(7)
+    letters = "abcdefghijklmnopqrstuvwxyz0123456789_"
+    names = ["".join(chance.choices(letters, k=300)) for _ in range(3000)]
+    columns = {name: pa.array(["y" * (i % 40 * 20)]) for i, name in enumerate(names)}
+    columns["large"] = pa.array(["x" * 10_000])
+    fm.write_table(pa.table(columns), tmp_path / "a.mosaic")
+    whole = content_of(report(tmp_path, tmp_path / "a.mosaic"))
+    assert whole["rest"] == [0, 0]
+    limit = 150_000
+    monkeypatch.setattr("fastmosaic.report.page.MAX_BYTES", limit)
+    target = report(tmp_path, tmp_path / "a.mosaic")
+    assert limit * 0.5 < target.stat().st_size <= limit
+    less = content_of(target)
+    kept = less["columns"]
+    assert "large" in kept["name"]
+    assert {len(kept[name]) for name in ("name", "type", "encoding", "bytes", "nulls")} == {
+        len(kept["name"])
+    }
+    every = dict(zip(whole["columns"]["name"], whole["columns"]["bytes"], strict=True))
+    assert dict(zip(kept["name"], kept["bytes"], strict=True)).items() <= every.items()
+    others, other_bytes = less["rest"]
+    assert others == 3001 - len(kept["name"]) > 0
+    assert other_bytes == sum(every.values()) - sum(kept["bytes"])
+    assert min(kept["bytes"]) >= sorted(every.values())[others - 1]
+
+
 # ---- in a browser
 
 
@@ -214,6 +241,13 @@ def test_the_page_shows_columns(page, sensors, sensors_report):
     assert names.first.inner_text() == "brake_load_100"
     page.click("#treemap button >> nth=0")
     assert page.locator("#crumbs button").count() == 2
+    page.select_option("#by", "bucket")
+    metadata = fm.read_metadata(sensors)
+    assert page.inner_text("#crumbs").startswith(f"{metadata.num_buckets} buckets")
+    first = page.locator("#treemap [aria-label^=bucket]").first.get_attribute("aria-label")
+    assert re.fullmatch(
+        r"bucket \d+: [0-9.]+ k?B, \d+\.\d %, \d+ columns?, (paged|monolithic)", first
+    )
 
 
 def test_hostile_names_and_values_are_text(page, tmp_path):

@@ -195,6 +195,7 @@ def test_the_most_frequent_values_of_text(client):
         ("columns", {"q": "a" * 2000}),
         ("columns", {"sort": "color"}),
         ("columns", {"select": "+x:y"}),
+        ("columns", {"select": "+s:a;" * 301}),
         ("cell", {"row": 0, "column": 99999}),
         ("cell", {"row": 99999, "column": 0}),
         ("meta", {"source": "9"}),
@@ -263,6 +264,12 @@ def test_files_outside_of_the_page_are_unreachable(client, path):
     response, body = client.request(path)
     assert response.status == 404
     assert b"class" not in body
+
+
+def test_a_link_out_of_a_directory_is_not_followed(tmp_path, wide):
+    (tmp_path / "link.mosaic").symlink_to(wide)
+    with serving(tmp_path) as client:
+        assert "is a link out of the directory" in client.get("meta")["error"]["message"]
 
 
 # ---- formats and versions

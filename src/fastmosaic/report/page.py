@@ -19,23 +19,42 @@ from typing import Any, Final
 MAX_BYTES: Final = 5_000_000
 # What is left out, in this order, if a page would be larger.
 _OPTIONAL: Final = ("histogram", "min", "max", "distinct")
+_OF_COLUMNS: Final = frozenset(
+    {"name", "type", "encoding", "bytes", "nulls"}
+)  # one for each column
 
 
 def page(content: Mapping[str, Any]) -> bytes:
     """Return the HTML of a report; see `measured` for its content.
 
-    If it would have more than `MAX_BYTES`, properties of columns are left out, and the page says
-    so.
+    If it would have more than `MAX_BYTES`, properties of columns are left out, and then the smallest
+    columns, and the page says so.
     """
     left_out: list[str] = []
     columns = dict(content["columns"])
+    total = kept = len(columns["name"])
     while True:
-        made = _page({**content, "columns": columns, "leftOut": left_out})
-        if len(made) <= MAX_BYTES or len(left_out) == len(_OPTIONAL):
+        shown = _largest(columns, kept) if kept < total else columns
+        rest = [total - kept, sum(columns["bytes"]) - sum(shown["bytes"])]
+        made = _page({**content, "columns": shown, "leftOut": left_out, "rest": rest})
+        if len(made) <= MAX_BYTES or not kept:
             return made
-        name = _OPTIONAL[len(left_out)]
-        del columns[name]
-        left_out.append(name)
+        if len(left_out) < len(_OPTIONAL):
+            name = _OPTIONAL[len(left_out)]
+            del columns[name]
+            left_out.append(name)
+        else:  # names alone are too long
+            kept = min(kept - 1, kept * MAX_BYTES * 9 // (len(made) * 10))
+
+
+def _largest(columns: Mapping[str, Any], count: int) -> dict[str, Any]:
+    """Return the columns with the most bytes, in their order; optional properties are left out."""
+    sizes = columns["bytes"]
+    chosen = sorted(sorted(range(len(sizes)), key=lambda place: -sizes[place])[:count])
+    return {
+        name: [values[place] for place in chosen] if name in _OF_COLUMNS else values
+        for name, values in columns.items()
+    }
 
 
 def _page(content: Mapping[str, Any]) -> bytes:

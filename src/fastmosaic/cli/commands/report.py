@@ -22,7 +22,7 @@ _DESCRIPTION: Final = f"""\
 Write an HTML page about Mosaic files, a dataset or a table: the columns as a tree of prefixes, where
 the bytes are, statistics and a histogram of each column, row groups and layout.
 
-The page loads nothing from elsewhere and is usually smaller than 5 MB, also for 100,000 columns. Statistics of
+The page loads nothing from elsewhere and is never larger than 5 MB, also for 100,000 columns. Statistics of
 more than {MAX_CELLS // 1_000_000} million values come from some of the row groups, unless --all-rows is given; the
 page says so. Sizes always include all row groups."""
 _EXAMPLES: Final = (

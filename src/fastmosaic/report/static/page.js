@@ -93,37 +93,46 @@ function squarified(items, x, y, w, h, place) {
   }
 }
 function treemap(names, path) {
-  const node = path[path.length - 1], box = $("treemap"), crumbs = $("crumbs");
+  const node = path[path.length - 1], crumbs = $("crumbs");
   crumbs.replaceChildren();
   path.forEach((one, i) => {
     const button = make("button", one.prefix ? `${one.prefix}*` : "all columns");
     button.onclick = () => treemap(names, path.slice(0, i + 1));
     crumbs.append(button, make("span", ` ${size(names.bytes(one))}${i < path.length - 1 ? " › " : ""}`, "dim"));
   });
-  let items = names.parts(node).map((part) => ({ part, value: names.bytes(part) })).filter((one) => one.value > 0);
-  items.sort((a, b) => b.value - a.value);
-  const rest = items.slice(60);
-  items = items.slice(0, 60);
+  const open = (part) => () => treemap(names, [...path, part]);
+  tiles(names.parts(node).map((part) => {
+    const count = part.to - part.from, many = count > 1;
+    return { value: names.bytes(part), label: many ? `${part.prefix}*` : part.prefix, more: many ? plural(count, "column") : "", open: many ? open(part) : null };
+  }), names.bytes(node));
+}
+function buckets(report) {
+  const all = report.buckets.reduce((sum, one) => sum + one[3], 0);
+  $("crumbs").replaceChildren(make("span", `${plural(report.numBuckets, "bucket")} ${size(all)}`, "dim"));
+  tiles(report.buckets.map(([index, layout, columns, bytes]) => ({ value: bytes, label: `bucket ${index}`, more: columns < 0 ? layout : `${plural(columns, "column")}, ${layout}` })), all, 200);
+}
+function tiles(items, all, most = 60) {
+  const box = $("treemap");
+  items = items.filter((one) => one.value > 0).sort((a, b) => b.value - a.value);
+  const rest = items.slice(most);
+  items = items.slice(0, most);
   if (rest.length) {
-    items.push({ value: rest.reduce((sum, one) => sum + one.value, 0), label: `${plural(rest.length, "other")}` });
+    items.push({ value: rest.reduce((sum, one) => sum + one.value, 0), label: plural(rest.length, "other"), more: "" });
     items.sort((a, b) => b.value - a.value);
   }
   box.replaceChildren();
   if (!items.length) { box.append(make("p", "Nothing is stored.", "dim")); return; }
-  const all = names.bytes(node);
   let colour = 0;
   squarified(items, 0, 0, box.clientWidth, box.clientHeight, (item, x, y, w, h) => {
-    const many = item.part && item.part.to - item.part.from > 1;
-    const label = item.label ?? (many ? `${item.part.prefix}*` : item.part.prefix);
-    const told = `${size(item.value)}, ${((100 * item.value) / all).toFixed(1)} %${many ? `, ${plural(item.part.to - item.part.from, "column")}` : ""}`;
+    const told = `${size(item.value)}, ${((100 * item.value) / all).toFixed(1)} %${item.more ? `, ${item.more}` : ""}`;
     const tile = make("button");
-    tile.setAttribute("aria-label", `${label}: ${told}`);
-    tile.title = `${label}\n${told}`;
+    tile.setAttribute("aria-label", `${item.label}: ${told}`);
+    tile.title = `${item.label}\n${told}`;
     Object.assign(tile.style, { left: `${x}px`, top: `${y}px`, width: `${w}px`, height: `${h}px`, background: `var(--t${colour++ % 6})` });
-    if (w > 50 && h > 20) tile.append(make("span", label));
+    if (w > 50 && h > 20) tile.append(make("span", item.label));
     if (w > 50 && h > 38) tile.append(make("span", told));
     // Tiles that are hard to hit cannot be pressed; the list of columns has them, too.
-    if (many && w >= 24 && h >= 24) tile.onclick = () => treemap(names, [...path, item.part]);
+    if (item.open && w >= 24 && h >= 24) tile.onclick = item.open;
     else tile.disabled = true;
     box.append(tile);
   });
@@ -229,7 +238,7 @@ function table(box, heads, rows, note) {
 }
 const more = (shown, all, noun) => (shown < all ? `The first ${number(shown)} of ${plural(all, noun)}.` : "");
 function show(report) {
-  const columns = report.columns, count = columns.name.length;
+  const columns = report.columns, [others, otherBytes] = report.rest, count = columns.name.length + others;
   $("title").textContent = document.title = report.title;
   for (const [name, value] of [["rows", number(report.rows)], ["columns", number(count)], ["size", size(report.bytes)], ["files", number(report.numFiles)], ["row groups", number(report.numRowGroups)], ["buckets", number(report.numBuckets)]]) {
     const fact = make("div"); fact.append(make("dt", name), make("dd", value)); $("facts").append(fact);
@@ -238,12 +247,15 @@ function show(report) {
   if (report.keys.length) notes.push(`Partitioned by ${report.keys.join(", ")}.`);
   if (report.readRows < report.rows) notes.push(`Nulls, distinct values, minimum and maximum are those of ${number(report.readRows)} of ${plural(report.rows, "row")}.`);
   if (report.sampleRows < report.rows) notes.push(`Histograms are made from a sample of ${plural(report.sampleRows, "row")}.`);
+  if (others) notes.push(`The ${plural(count - others, "largest column")} of ${number(count)} are listed, because the page would be too large; the others have ${size(otherBytes)}.`);
   if (report.leftOut.length) notes.push(`Left out, because the page would be too large: ${report.leftOut.join(", ")}.`);
   $("notes").textContent = notes.join(" ");
   const names = new Names(columns);
   let width = 0;
-  treemap(names, [names.root]);
-  new ResizeObserver(([entry]) => { if (width && width !== entry.contentRect.width) treemap(names, [names.root]); width = entry.contentRect.width; }).observe($("treemap"));
+  const map = () => ($("by").value === "bucket" ? buckets(report) : treemap(names, [names.root]));
+  map();
+  $("by").onchange = map;
+  new ResizeObserver(([entry]) => { if (width && width !== entry.contentRect.width) map(); width = entry.contentRect.width; }).observe($("treemap"));
   new List(report, names);
   table($("groups"), [["file", ""], ["row group", "n"], ["rows", "n"], ["size", "n"]],
     report.rowGroups.map(([file, group, rows, bytes]) => [report.files[file]?.[0] ?? `file ${file}`, number(group), number(rows), size(bytes)]),
