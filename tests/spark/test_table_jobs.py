@@ -449,22 +449,23 @@ import os, signal, sys
 from functools import partial
 from spark_jvm import CONF
 import fastmosaic as fm, fastmosaic.spark as fs
+from fastmosaic.table.table import Changing
 from spark_faults import Obstructed
 what, path, obstacle, name, hook = sys.argv[1:]
 
 def die(*arguments, **options):
     os.kill(os.getpid(), signal.SIGKILL)
 
-commit = fm.MosaicTable._commit
+commit = Changing.commit
 
 def commit_and_die(*arguments):
     commit(*arguments)
     die()
 
 if hook == "before":
-    fm.MosaicTable._commit = die
+    Changing.commit = die
 elif hook == "after":
-    fm.MosaicTable._commit = commit_and_die
+    Changing.commit = commit_and_die
 spark = fs.session("crash", "local[2]", **CONF)
 files = Obstructed(name, obstacle, "all")
 table = fm.MosaicTable(path, filesystem=files, single_writer=True)

@@ -88,8 +88,9 @@ class RewriteReport(_JobReport):
     def __str__(self) -> str:
         verb = {"compact": "compacted", "concat": "merged", "fold": "folded"}[self.operation]
         copied = _count(self.row_groups_copied, "row group")
+        to = f" to {self.files_out:,}" if self.operation != "fold" else ""
         facts = [
-            f"{verb} {_count(self.files_in, 'file')} to {self.files_out:,}",
+            f"{verb} {_count(self.files_in, 'file')}{to}",
             *([f"{self.files_kept:,} unchanged"] if self.operation != "concat" else []),
             _count(self.rows, "row"),
             *([f"{copied} copied"] if self.operation != "fold" else []),

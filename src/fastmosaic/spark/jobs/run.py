@@ -220,7 +220,7 @@ def _progress(context: Any, group: str, verb: str, count: int, done: int) -> Ite
         thread.start()
         try:
             yield
-            bar.update(task, completed=count + done)
         finally:
             finished.set()
             thread.join()
+        bar.update(task, completed=count + done)  # now nothing else moves the bar
