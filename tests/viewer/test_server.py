@@ -272,6 +272,20 @@ def test_a_link_out_of_a_directory_is_not_followed(tmp_path, wide):
         assert "is a link out of the directory" in client.get("meta")["error"]["message"]
 
 
+def test_all_modules_are_requested_at_once(client):
+    """A module that the page does not name would be known only after another one has arrived."""
+    _, page = client.request("")
+    preloaded = re.findall(r'rel="modulepreload" href="(.*?)"', page.decode())
+    sources = {name: client.request(name)[1].decode() for name in ["main.js", *preloaded]}
+    imported = {
+        found.removeprefix("./")
+        for name, text in sources.items()
+        if "/" not in name
+        for found in re.findall(r'^import .*?"(\./.*?)";$', text, re.MULTILINE)
+    }
+    assert imported == set(preloaded)
+
+
 # ---- formats and versions
 
 
@@ -485,6 +499,15 @@ def test_only_what_is_on_screen_is_read(tmp_path, reads, num_columns):
     check(5, 10, 30, 70, group=0, new=[8, 9])
     check(0, 3, 2290, 2330, group=2, new=[0, 1, 2])
     check(0, 8, 0, 40, group=0, new=[])  # back again
+
+
+def test_the_first_cells_are_read_while_the_browser_starts(wide, reads):
+    paths = ViewedPaths([str(wide)])
+    paths.prepare()
+    reads.clear()
+    rows, cells = paths[0].at(None).cells.read(range(20), 0, 40, "")
+    assert (len(rows), len(cells)) == (40, 20)
+    assert reads == []
 
 
 def test_lists_and_searches_read_nothing(tmp_path, reads):

@@ -21,6 +21,8 @@ from .errors import RequestError, StoppedError
 from .sizes import ColumnSizes
 
 _MAX_VERSIONS: Final = 1000  # of a table that the page lists
+_FIRST_COLUMNS: Final = 24
+_FIRST_ROWS: Final = 60
 _MAX_OPEN: Final = 4  # versions of a table that are kept open
 _MAX_FILTERS: Final = 8  # filters whose row numbers are kept
 MAX_MATCHES: Final = 10_000_000  # row numbers that are kept of a filter; the page shows no others
@@ -186,11 +188,15 @@ class ViewedPaths:
         self._stop.set()
 
     def prepare(self) -> None:
-        """Open the first path, for the page that is about to ask for it, which shows any error."""
+        """Open the first path, for the page that is about to ask for it, which shows any error.
+
+        The first cells are read, too: what a first read of a file needs takes longest.
+        """
         import pyarrow.compute  # noqa: F401  # takes longer to import than a request should take
 
         with suppress(Exception):
-            self.paths[0].at(None)
+            table = self.paths[0].at(None)
+            table.cells.read(table.columns.selected("")[:_FIRST_COLUMNS], 0, _FIRST_ROWS, "")
 
     def __getitem__(self, number: int) -> ViewedPath:
         if not 0 <= number < len(self.paths):

@@ -83,13 +83,13 @@ async function openValue(column, row) {
 // ---- what is shown
 
 async function showCells(place = null) {
-  const chosen = await get("columns", { ...shown(), to: 1 });
+  const numColumns = state.select ? (await get("columns", { ...shown(), to: 1 })).shown : meta.table.columns;
   const numRows = state.where ? numShown : meta.table.rows;
   byId("message").hidden = true;
-  await grid.show(numRows, chosen.shown);
-  if (place) await grid.goTo(Math.min(place.x, Math.max(0, chosen.shown - 1)), Math.min(place.y, Math.max(0, numRows - 1)));
+  await grid.show(numRows, numColumns);
+  if (place) await grid.goTo(Math.min(place.x, Math.max(0, numColumns - 1)), Math.min(place.y, Math.max(0, numRows - 1)));
   if (!meta.table.columns) showMessage("The table has no columns", counted(meta.table.rows, "row"));
-  else if (!chosen.shown) showMessage("No columns are selected", "Choose some in the list of columns.");
+  else if (!numColumns) showMessage("No columns are selected", "Choose some in the list of columns.");
   else if (!numRows) showMessage(state.where ? "No rows match the filter" : "The table has no rows");
   facts();
 }
@@ -252,11 +252,12 @@ byId("value-copy").addEventListener("click", () => navigator.clipboard.writeText
 
 let suggesting;
 
+const search = async (parameters) => (await get("columns", { ...shown(), ...parameters })).items;
+
 // Columns for a name or number: the one of this name, the one at this place, and those that contain it.
 async function suggest() {
   const text = byId("goto-name").value.trim();
   const asked = (suggesting = {});
-  const search = async (parameters) => (await get("columns", { ...shown(), ...parameters })).items;
   const isNumber = /^\d{1,15}$/.test(text) && Number(text) < meta.table.columns;
   const found = !text ? [] : await Promise.all([
     search({ q: text, mode: "exact", to: 1 }),
@@ -281,8 +282,15 @@ byId("goto-name").addEventListener("input", () => suggest().catch(fail));
 byId("goto").querySelector("form").addEventListener("submit", async (event) => {
   event.preventDefault();
   try {
-    await suggest();
-    byId("goto-list").querySelector("button")?.click();
+    const name = byId("goto-name").value.trim();
+    const [same] = name ? await search({ q: name, mode: "exact", to: 1 }) : [];
+    if (same) {
+      byId("goto").close();
+      await goToColumn(same);
+    } else {
+      await suggest();
+      byId("goto-list").querySelector("button")?.click();
+    }
   } catch (error) {
     byId("goto").close();
     fail(error);
