@@ -5,21 +5,23 @@ sources of kernels.
 import re
 import sys
 import zipfile
-from pathlib import PurePath
+from pathlib import Path, PurePath
 
 ALLOWED = {".py", ".pyi", ".so", ""}
 STATIC = "fastmosaic/viewer/static/"
 PAGE = "fastmosaic/report/static/"
+SOURCES = Path(__file__).parent.parent / "src"
 REQUIRED = [
     "fastmosaic/py.typed",
     "fastmosaic/format/_decode.pyi",
     "pyspark_mosaic/__init__.py",
-    *(f"{PAGE}page.{end}" for end in ("css", "html", "js")),
-    f"{STATIC}vendor/vendored.json",
-    f"{STATIC}vendor/regular-table/LICENSE",
-    f"{STATIC}vendor/regular-table/regular-table.js",
-    f"{STATIC}vendor/uplot/LICENSE",
-    f"{STATIC}vendor/uplot/uPlot.esm.js",
+    # The pages, with the vendored files and their licences.
+    *(
+        path.relative_to(SOURCES).as_posix()
+        for folder in (STATIC, PAGE)
+        for path in (SOURCES / folder).rglob("*")
+        if path.is_file()
+    ),
 ]
 
 
