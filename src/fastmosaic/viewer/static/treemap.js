@@ -77,6 +77,7 @@ export class Treemap {
     const { clientWidth: width, clientHeight: height } = this.element;
     const areas = [...this.found.areas];
     if (this.found.rest) areas.push({ name: `${count(this.found.rest.groups)} others`, bytes: this.found.rest.bytes });
+    areas.sort((one, other) => other.bytes - one.bytes); // together, the small ones may be the largest
     const picture = svg("svg", { viewBox: `0 0 ${width} ${height}`, role: "group", "aria-label": "Sizes of columns" });
     squarified(areas.map((area) => area.bytes), 0, 0, width, height).forEach(([x, y, w, h], index) => {
       picture.append(this.area(areas[index], index, x, y, w, h));
@@ -88,15 +89,17 @@ export class Treemap {
     const inside = area.columns ? `, ${count(area.columns)} columns` : "";
     const label = `${area.name}: ${bytes(area.bytes)}${inside}`;
     const group = svg("g", {}, svg("rect", { x, y, width, height, rx: 3, class: `t${index % 8}` }), svg("title", {}, label));
-    if (width > 50 && height > 18) {
+    if (width > 30 && height > 18) {
       const letters = Math.floor((width - 10) / 6.4);
-      // Of a bucket, the number says it all.
-      const whole = state.by === "bucket" && area.at !== undefined && area.name.length > letters ? area.at : area.name;
+      // Of a bucket, the number says it all, and of a name, what follows the prefix that is shown above.
+      let whole = area.name;
+      if (state.by === "bucket" && area.at !== undefined && whole.length > letters) whole = area.at;
+      else if (state.by === "prefix" && whole.length > state.at.length && whole.startsWith(state.at)) whole = whole.slice(state.at.length);
       const name = whole.length > letters ? `${whole.slice(0, Math.max(1, letters - 1))}…` : whole;
       group.append(svg("text", { x: x + 6, y: y + 14 }, name));
       const detail = `${bytes(area.bytes)}${inside}`;
       const short = detail.length > letters ? bytes(area.bytes) : detail;
-      if (height > 34) group.append(svg("text", { x: x + 6, y: y + 28, class: "bytes" }, short));
+      if (height > 34 && short.length <= letters + 1) group.append(svg("text", { x: x + 6, y: y + 28, class: "bytes" }, short));
     }
     const act = area.at !== undefined ? () => this.zoom(area.at) : area.id !== undefined ? () => this.openColumn(area) : null;
     if (act) {
