@@ -13,6 +13,7 @@ from strategies import assert_same, tables, write_options
 
 import fastmosaic as fm
 from fastmosaic.errors import MemoryLimitError
+from fastmosaic.format.schema import SchemaBlock
 
 
 class Recorded:
@@ -250,3 +251,27 @@ def test_damaged_files():
         data[at] = before
     assert refused
     assert fm.MosaicFile(bytes(data)).take(numbers).equals(expected)
+
+
+def test_columns_are_looked_up_once_for_many_reads(monkeypatch):
+    table = pa.table({f"c{i}": range(50) for i in range(30)})
+    looked_up = []
+    find = SchemaBlock.find
+    monkeypatch.setattr(
+        SchemaBlock, "find", lambda self, name: looked_up.append(name) or find(self, name)
+    )
+    names = [f"c{i}" for i in range(0, 30, 2)]
+    with fm.MosaicFile(written(table, write_statistics=["c0"])) as file:
+        assert file.take([7], names).to_pylist() == [dict.fromkeys(names, 7)]
+        assert len(looked_up) >= 15
+        looked_up.clear()
+        for row in range(3):
+            assert file.take([row], names).to_pylist() == [dict.fromkeys(names, row)]
+        assert looked_up == []
+        for number in range(30):  # other selections, more than are kept
+            assert file.take([3], [f"c{number}"]).to_pylist() == [{f"c{number}": 3}]
+        assert file.take([8], names[::-1]).column_names == names[::-1]
+        with pytest.raises(fm.ColumnNotFoundError):
+            file.take([0], ["c0", "d"])
+        with pytest.raises(fm.ColumnNotFoundError):
+            file.take([0], ["c0", "d"])

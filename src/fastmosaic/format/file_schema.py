@@ -19,6 +19,8 @@ from .types import plain_type
 from .user_schema import Attached
 
 _SMALL_NAMES: Final = 1 << 20  # bytes of all names of a column that are always looked for
+# Selections of columns that are kept: looking 10,000 columns up takes longer than decoding a row of them.
+KEPT_SELECTIONS: Final = 4
 
 
 class Projection:
@@ -94,7 +96,17 @@ class FileSchema(ColumnSet):
         Names of columns that are treated as if the file did not have them.
     """
 
-    __slots__ = ("_arrow", "_attached", "_found", "_last", "_owners", "_sizes", "block", "hidden")
+    __slots__ = (
+        "_arrow",
+        "_attached",
+        "_found",
+        "_last",
+        "_owners",
+        "_selected",
+        "_sizes",
+        "block",
+        "hidden",
+    )
 
     def __init__(
         self,
@@ -111,6 +123,7 @@ class FileSchema(ColumnSet):
         self._sizes: list[int] | None = None  # lengths of the names of columns that may be structs
         self._arrow: pa.Schema | None = None
         self._last: Projection | None = None
+        self._selected: dict[tuple[str, ...], Projection] = {}  # those used last, by their names
 
     def __eq__(self, other: object) -> bool:
         return (
@@ -161,10 +174,17 @@ class FileSchema(ColumnSet):
     def select(self, names: Sequence[str]) -> pa.Schema:
         if self._attached is not None:
             return super().select(names)
-        positions = [self._position(name) for name in names]
-        schema = pa.schema(self.block.fields(positions))
-        self._last = Projection(schema, positions, schema)
-        return schema
+        key = tuple(names)
+        found = self._selected.get(key)
+        if found is None:
+            positions = [self._position(name) for name in names]
+            schema = pa.schema(self.block.fields(positions))
+            found = Projection(schema, positions, schema)
+            if len(self._selected) == KEPT_SELECTIONS:
+                self._selected.clear()
+            self._selected[key] = found
+        self._last = found
+        return found.schema
 
     def _position(self, name: str) -> int:
         position = -1 if name in self.hidden else self.block.find(name)
