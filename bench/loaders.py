@@ -32,6 +32,7 @@ class Loader:
     reads: ClassVar[str]  # columns, which are then stacked
     takes: ClassVar[str]
     finds: ClassVar[str]
+    is_slow_to_write: ClassVar[bool] = False  # then it does not take part with many files
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -198,6 +199,7 @@ class Lance(Loader):
 
 class Vortex(Loader):
     name = "Vortex"
+    is_slow_to_write = True
     writes = "`vortex.io.write(table, path)`"
     reads = "`vortex.open(path, memory_map=True).scan(columns)` for each file"
     takes = "`scan(columns, indices=rows)` for each file; one row: of an open file"

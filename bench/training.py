@@ -26,7 +26,7 @@ from . import epoch, machine, render
 from .floor import columns_floor
 from .loaders import KEY, LOADERS, Loader, Mosaic, Rows
 from .report import target_grid
-from .results import FLOOR, OURS, PROCESSOR, SIZE, TIME, Results
+from .results import FLOOR, OURS, PROCESSOR, SIZE, TIME, Missing, Results
 from .training_page import (
     CACHED,
     DECIMALS,
@@ -128,7 +128,11 @@ def measure_many_files(results: Results, plan: Plan, folder: Path, loaders: Load
         for number in range(plan.files):
             yield floats(plan.columns, plan.file_rows, number, number * plan.file_rows)
 
-    made = [written(kind, folder, tables()) for kind in loaders]
+    made = [written(kind, folder, tables()) for kind in loaders if not kind.is_slow_to_write]
+    for kind in loaders:
+        if kind.is_slow_to_write:
+            reason = f"takes minutes to write {plan.files} files of {plan.columns:,} columns"
+            results.add(MANY, TIME, kind.name, Missing(reason))
     names = some(plan.columns, plan.features)
     add_times(results, MANY, matrix_works(MANY, made, names), plan)
     rng = random.Random(7)

@@ -398,6 +398,8 @@ def test_rows_that_do_not_exist():
     for row in (-1, 2):
         with pytest.raises(IndexError, match=f"row {row} of 2"):
             fm.read_matrix(data, rows=[0, row])
+    with pytest.raises(IndexError, match=f"row {2**63} is out of range"):
+        fm.read_matrix(data, rows=np.array([2**63], "uint64"))
     assert fm.read_matrix(data, rows=[]).shape == (0, 1)
 
 
@@ -468,6 +470,32 @@ def test_a_file_that_is_cut_while_it_is_read(tmp_path):
         for read in (fm.read_matrix, MosaicFile.read, lambda one: one.take([4999])):
             with pytest.raises((fm.MosaicError, OSError), match=r"a\.mosaic"):
                 read(file)
+
+
+@pytest.mark.parametrize("cache", [None, "1m"])
+def test_a_file_of_a_dataset_that_is_replaced_by_one_of_the_same_size(tmp_path, cache):
+    """Otherwise a column from the cache would stand beside one of the new file."""
+    path = tmp_path / "a.mosaic"
+
+    def write(first):
+        table = pa.table({"a": np.arange(first, first + 50), "b": np.arange(50) + first})
+        fm.write_table(table, tmp_path / "new", compression="none")
+        os.replace(tmp_path / "new", path)
+        return path.stat().st_size
+
+    size = write(100)
+    dataset = fm.MosaicDataset(tmp_path, cache=cache)
+    assert dataset.take([3], columns=["a"]).to_pylist() == [{"a": 103}]
+    assert write(200) == size
+    for read in (
+        lambda: fm.read_matrix(dataset),
+        lambda: dataset.take([3]),
+        lambda: dataset.lookup([103], key="a"),
+        lambda: dataset.to_table(),
+    ):
+        with pytest.raises(OSError, match=r"a\.mosaic was replaced or written after the dataset"):
+            read()
+    assert fm.MosaicDataset(tmp_path).take([3]).to_pylist() == [{"a": 203, "b": 203}]
 
 
 def test_categories():

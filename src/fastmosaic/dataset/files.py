@@ -82,6 +82,7 @@ class File(FoundFile):
         "_schemas",
         "_size",
         "_source",
+        "_version",
     )
 
     def __init__(
@@ -99,6 +100,8 @@ class File(FoundFile):
         self._metadata: FileMetaData | None
         self._metadata, self._size = state
         self._source: Source | None = None
+        # In this process: another machine may have a copy of the file.
+        self._version: object = None
         self._columns = columns
         self._dictionaries: FileDictionaries | None = None
 
@@ -114,6 +117,7 @@ class File(FoundFile):
             try:
                 metadata, tail = read_end(source, self._schemas.decode)
                 self._size = source.size
+                self._version = _version_of(source)
             finally:
                 self._release(source)
             self._check(metadata, tail)
@@ -350,6 +354,14 @@ class File(FoundFile):
                 f"{self.name} has {source.size} bytes, but had {self._size} when the dataset "
                 "was opened; open the dataset again"
             )
+        version = _version_of(source)
+        if self._version is None:
+            self._version = version
+        elif version not in (None, self._version):
+            raise OSError(
+                f"{self.name} was replaced or written after the dataset was opened; open the "
+                "dataset again"
+            )
 
     def _scanning(self, source: Source | None = None) -> AbstractContextManager[Scanner]:
         """Provide a scanner of the open file."""
@@ -449,3 +461,7 @@ def readable(files: Sequence[AnyFile]) -> list[AnyFile]:
         some = "; ".join(map(str, errors[:5])) + ("; ..." if len(errors) > 5 else "")
         warnings.warn(f"skipped {len(errors)} unreadable files: {some}", stacklevel=4)
     return kept
+
+
+def _version_of(source: Source) -> object:
+    return getattr(source, "version", None)  # callers may pass other sources

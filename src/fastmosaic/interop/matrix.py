@@ -136,6 +136,8 @@ def _row_numbers(rows: Any) -> Any:
     made = np.asarray(rows)
     if made.ndim != 1 or (made.size and made.dtype.kind not in "iu"):
         raise ValueError("rows must be a sequence of row numbers")
+    if made.size and made.max() > np.iinfo(np.int64).max:
+        raise IndexError(f"row {made.max()} is out of range")
     return made.astype(np.int64)
 
 

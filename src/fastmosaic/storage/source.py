@@ -60,9 +60,11 @@ class Source:
         is_local: bool,
         read: Callable[[int, int], pa.Buffer],
         close: Callable[[], object] | None = None,
+        version: object = None,
     ) -> None:
         self.name = name
         self.size = size
+        self.version = version  # changes if a local file is replaced or written
         self.is_local = is_local
         self.closed = False
         self._read = read
@@ -120,7 +122,7 @@ class LocalFile:
     first read, takes longer than all the rest of opening a file.
     """
 
-    __slots__ = ("_descriptor", "size")
+    __slots__ = ("_descriptor", "size", "version")
 
     def __init__(self, path: str) -> None:
         self._descriptor = -1
@@ -130,6 +132,7 @@ class LocalFile:
             self.close()
             raise os_error(errno.EISDIR, path)
         self.size = status.st_size
+        self.version = status.st_ino, status.st_mtime_ns
 
     def read_at(self, offset: int, length: int) -> pa.Buffer:
         """Read up to `length` bytes, fewer only at the end of the file or if it is very long."""
@@ -196,7 +199,14 @@ def _open_path(name: str, filesystem: Any, path: str, size: int | None) -> Sourc
 
 
 def _local_source(name: str, file: LocalFile) -> Source:
-    return Source(name, file.size, is_local=True, read=file.read_at, close=file.close)
+    return Source(
+        name,
+        file.size,
+        is_local=True,
+        read=file.read_at,
+        close=file.close,
+        version=file.version,
+    )
 
 
 def _is_directory(filesystem: Any, path: str) -> bool:
