@@ -186,7 +186,7 @@ def measure(results: Results, plan: Plan, folder: Path) -> None:
         import torch  # noqa: F401
     except ImportError as error:
         for name in loaders:
-            results.add(EPOCH, TIME, name, Missing(f"{error.name} is not installed"))
+            results.add(EPOCH, TIME, name, Missing(f"is left out: {error.name} is not installed"))
         return
     write(plan, folder)
     for name, made in loaders.items():

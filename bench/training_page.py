@@ -103,7 +103,10 @@ def grids(results: Results) -> Iterator[Grid]:
     one = f"{plan['features']} of {plan['columns']:,} columns x {plan['rows']:,} rows, one file"
     yield times_grid(results, f"Matrix: {one}", (ONE, DECIMALS))
     many = f"{plan['columns']:,} columns, {plan['files']} files of {plan['file_rows']} rows"
-    yield times_grid(results, f"Matrix: {plan['features']} of {many}", (MANY,))
+    yield replace(
+        times_grid(results, f"Matrix: {plan['features']} of {many}", (MANY,)),
+        notes=_missing(results, MANY),
+    )
     wide = f"{plan['wide']:,} columns x {plan['rows']:,} rows, one file"
     yield times_grid(results, f"Matrix: all of {wide}", (WHOLE_MATRIX,))
     yield replace(
@@ -122,11 +125,13 @@ def grids(results: Results) -> Iterator[Grid]:
     epoch = f"{of_epoch['files'] * of_epoch['file_rows']:,} rows x {of_epoch['features']} features"
     yield replace(
         case_list(results, f"PyTorch: a shuffled epoch of {epoch}", (EPOCH,)),
-        notes=[
-            *_rates(results),
-            *(f"{key[2]}: {one.reason}" for key, one in results.missing.items()),
-        ],
+        notes=[*_rates(results), *_missing(results, EPOCH)],
     )
+
+
+def _missing(results: Results, case: str) -> list[str]:
+    """Who did not take part, and why."""
+    return [f"{key[2]} {one.reason}." for key, one in results.missing.items() if key[0] == case]
 
 
 def _rates(results: Results) -> Iterator[str]:

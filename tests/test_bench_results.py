@@ -518,12 +518,17 @@ def test_a_page_of_training_is_made_from_results(tmp_path: Path) -> None:
     times |= {(training_page.ONE, SIZE, OURS): 66_000_000, **seconds}
     results = results_of(times, bench="training")
     results.options = {**asdict(training.FULL), "epoch": asdict(epoch.FULL)}
-    results.add(training_page.EPOCH, TIME, training_page.HF, Missing("datasets is not installed"))
+    results.add(
+        training_page.EPOCH,
+        TIME,
+        training_page.HF,
+        Missing("is left out: datasets is not installed"),
+    )
     page = render.write(results, tmp_path).read_text()
     assert "Matrix: 500 of 5,000 columns" in page
     assert f"| {training_page.ONE} | Parquet | 40.0 | 80.0 | 4.00 |" in page
     assert "fastmosaic: 12,000 rows per second" in page
-    assert "HF datasets, map style: datasets is not installed" in page
+    assert "HF datasets, map style is left out: datasets is not installed." in page
     found = {one.text: one for one in training_page.target_list(results)}
     assert [one.verdict for one in found.values()].count("not measured") == len(found) - 3
     one = found[f"{training_page.ONE}: at least 3 times faster than every peer"]
