@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 from ..dataset.fileset import FileSet
 from ..dataset.joined_files import ReadableFile
 from ..memory import Memory
-from .matrix_reading import MatrixReading, MatrixTarget, Nulls
+from .matrix_reading import MatrixReading
 from .matrix_rows import GroupMatches
+from .matrix_target import MatrixTarget, Nulls
 from .order import Piece
 
 if TYPE_CHECKING:

@@ -16,7 +16,8 @@ from ..dataset.discovery import is_many
 from ..dataset.fileset import FileSet, Partitioning
 from ..file.reader import MosaicFile, Readable
 from ..memory import Memory, MemoryLimit
-from .matrix_reading import MatrixReading, MatrixTarget, Nulls, fill_value
+from .matrix_reading import MatrixReading
+from .matrix_target import MatrixTarget, Nulls, fill_value
 from .numbers import DTYPES, Categories, import_numpy
 
 if TYPE_CHECKING:
