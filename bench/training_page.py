@@ -98,6 +98,11 @@ def times_grid(results: Results, title: str, cases: Sequence[str]) -> Grid:
 
 
 def grids(results: Results) -> Iterator[Grid]:
+    """The tables of what was measured."""
+    return (one for one in _every_grid(results) if one.rows)
+
+
+def _every_grid(results: Results) -> Iterator[Grid]:
     plan = results.options
     of_epoch = plan["epoch"]
     one = f"{plan['features']} of {plan['columns']:,} columns x {plan['rows']:,} rows, one file"
@@ -155,6 +160,7 @@ def markdown(results: Results) -> str:
         f"| {one.name} | {one.writes} | {one.reads} | {one.takes} | {one.finds} |"
         for one in LOADERS
     )
+    conditions = "".join(f"- {one}\n" for one in plan.get("conditions", ()))
     return f"""---
 hide:
   - toc
@@ -169,7 +175,7 @@ every number on this page.
 {targets}
 ## Method
 
-- Times are the best of several turns, with a warm page cache, on a local disk. Ratios and targets are those of processor time,
+{conditions}- Times are the best of several turns, with a warm page cache, on a local disk. Ratios and targets are those of processor time,
   of all threads of the process, because the machine was shared; those of rows from the cache and of epochs are times.
 - Features are float32. 60 % are measurements with two decimals; the others have random bits, which no format
   compresses. In *{DECIMALS}*, all have two decimals.
