@@ -94,9 +94,8 @@ def delete(
             results |= job.run(spark, "delete", todo, DeleteRows(writer, deletion.rows), resumed)
             done = [_deleted(results[number]) for number in items]
             for file in {one.schema: one for one in _new_files(done)}.values():
-                writer.describe(
-                    file.path, file.added
-                )  # stores columns that vacuum may have removed
+                # It stores the columns, which vacuum may have removed.
+                writer.describe(file.path, file.added)
         change = rewriter.without(done)
     committed = job.commit(change)
     new = _new_files(done)
