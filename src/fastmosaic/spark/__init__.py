@@ -9,7 +9,6 @@ lake        catalog: the tables below a directory as tables of Spark SQL
 mapped      read and write through mapInArrow, for Spark 3.5
 origin      the hidden column that tells the file and the number of a row
 planner     read: a DataFrame that Spark's planner prunes
-planning    Planning.java, a class in the driver's JVM that saves calls between it and Python
 schemas     convert between Spark schemas and Arrow schemas
 sessions    session: start Spark so that its workers run this Python
 source      the data source "mosaic", which Spark finds without an import; write

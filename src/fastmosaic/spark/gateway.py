@@ -23,9 +23,6 @@ from py4j.java_gateway import (
     JavaObject,
 )
 
-from ..threads import pool
-from .planning import compiled
-
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -88,14 +85,8 @@ class CallbackGateway:
         )
         port = self.gateway.get_callback_server().get_listening_port()
         server.resetCallbackClient(address, port)
-        self._planning = pool("planning", 1).submit(compiled, self.gateway)
         self._pyspark = pyspark
         self._objects = server.getGateway()
-
-    @property
-    def planning(self) -> Any:
-        """The object of `planning`: it takes the JVM a moment to compile its class."""
-        return self._planning.result()
 
     @classmethod
     def of(cls, spark: SparkSession) -> CallbackGateway:

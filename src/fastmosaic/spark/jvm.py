@@ -28,8 +28,6 @@ SQL: Final = "org.apache.spark.sql"
 READ: Final = f"{SQL}.connector.read"
 EXPRESSIONS: Final = f"{SQL}.connector.expressions"
 PYTHON: Final = f"{SQL}.execution.datasources.v2.python"
-# The longest list of literals that is looked at.
-MAX_VALUES: Final = 500
 
 
 def _once(method: Callable[[Jvm], Any]) -> Callable[[Jvm], Any]:
@@ -79,14 +77,6 @@ class Jvm:
         arrow = schemas.deserializeMessage(self._class("java.nio.ByteBuffer").wrap(message))
         return self._class(f"{SQL}.util.ArrowUtils").fromArrowSchema(arrow)
 
-    def remembered(self, proxy: Any) -> Any:
-        """Return an object of the JVM that asks a proxy only once for its `fixed` answers."""
-        return self.gateway.planning.remember(proxy, proxy.toString(), " ".join(proxy.fixed))
-
-    def described(self, predicates: Any) -> Any:
-        """Return predicates of Spark as tuples, in one call; see Planning.java."""
-        return pickle.loads(self.gateway.planning.describe(predicates, MAX_VALUES))
-
     def struct_of(self, schema: StructType) -> Any:
         """Convert a schema of PySpark, through JSON: types that Arrow does not have stay."""
         return self._class(f"{SQL}.types.DataType").fromJson(schema.json())
@@ -109,19 +99,12 @@ class Jvm:
 
     def split_sizes(self) -> tuple[int, int]:
         """Return the maximum bytes of a split and the minimum number of splits."""
-        return self._conf().filesMaxPartitionBytes(), self._context().defaultParallelism()
-
-    @_once
-    def _conf(self) -> Any:
-        return self.session.sessionState().conf()
-
-    @_once
-    def _context(self) -> Any:
-        return self.session.sparkContext()
+        max_bytes = self.session.sessionState().conf().filesMaxPartitionBytes()
+        return max_bytes, self.session.sparkContext().defaultParallelism()
 
     def check_running(self) -> None:
         """Raise if the session was stopped."""
-        if self._context().isStopped():
+        if self.session.sparkContext().isStopped():
             raise ValueError(
                 "the Spark session of this DataFrame was stopped; start another session and create "
                 "the DataFrame again"
@@ -178,29 +161,29 @@ class Jvm:
     def optional_long(self, value: int) -> Any:
         return self._class("java.util.OptionalLong").of(value)
 
-    def statistics(self, num_bytes: int, num_rows: int) -> Any:
-        return self.gateway.planning.statistics(num_bytes, num_rows)
+    @_once
+    def empty_map(self) -> Any:
+        return self._class("java.util.Collections").emptyMap()
 
     def columns(self, names: Sequence[str]) -> Any:
         """Return references to columns."""
-        if not names:
-            return self.no_columns()
         column = self._class(f"{EXPRESSIONS}.Expressions").column
         quoted = (name.replace("`", "``") for name in names)
         return self.array(f"{EXPRESSIONS}.NamedReference", [column(f"`{name}`") for name in quoted])
-
-    @_once
-    def no_columns(self) -> Any:
-        return self.array(f"{EXPRESSIONS}.NamedReference", [])
 
     @_once
     def no_predicates(self) -> Any:
         return self.array(f"{EXPRESSIONS}.filter.Predicate", [])
 
     def partitions(self, splits: Sequence[Any]) -> Any:
-        pickled = [pickle.dumps(split) for split in splits]
-        sizes = " ".join(str(len(one)) for one in pickled)
-        return self.gateway.planning.partitions(bytearray().join(pickled), sizes)
+        partition = self._class(f"{PYTHON}.PythonInputPartition")
+        return self.array(
+            f"{READ}.InputPartition",
+            [
+                partition(index, bytearray(pickle.dumps(split)))
+                for index, split in enumerate(splits)
+            ],
+        )
 
     def reader_factory(self, function: Callable[..., Any], schema: pa.Schema, struct: Any) -> Any:
         """Return what creates readers in tasks: `function` returns batches of `schema`."""

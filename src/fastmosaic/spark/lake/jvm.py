@@ -6,7 +6,7 @@ import json
 import pickle
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
@@ -14,6 +14,9 @@ from ...errors import UnsupportedError
 from ..jvm import EXPRESSIONS, PYTHON, SQL, Jvm
 from ..schemas import from_spark
 from .lake import LakeError, Namespace
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 CATALOG: Final = f"{SQL}.connector.catalog"
 WRITE: Final = f"{SQL}.connector.write"
@@ -54,6 +57,10 @@ class TableDefinition:
 class CatalogJvm(Jvm):
     """The JVM of a session, for a catalog."""
 
+    def __init__(self, spark: SparkSession) -> None:
+        super().__init__(spark)
+        self._conf = self.session.sessionState().conf()
+
     def install(self, name: str, plugin: Any) -> None:
         """Put a catalog into the session: Spark itself only makes catalogs of Java classes."""
         manager = self.session.sessionState().catalogManager()
@@ -63,7 +70,7 @@ class CatalogJvm(Jvm):
 
     @property
     def default_provider(self) -> str:
-        return str(self._conf().defaultDataSourceName())
+        return str(self._conf.defaultDataSourceName())
 
     # ---- names
 

@@ -92,13 +92,13 @@ class CatalogProxy(Guarded):
         where = tuple(namespace)
         return self.jvm.summaries(where, self._lake.tables(where))
 
-    def loadTable(self, identifier: Any, *given: Any) -> Any:
+    def loadTable(self, identifier: Any, *given: Any) -> LakeTableProxy:
         """Load a table: the newest version, that of a number or a time, or one to change."""
         namespace, name = _place(identifier)
         asked = self.jvm.time_travel(given)
         travel = {"version": _number(asked)} if isinstance(asked, str) else {"micros": asked}
         table = LakeTable.open(self._lake, self._label(namespace, name), namespace, name, **travel)
-        return self.jvm.remembered(LakeTableProxy(self.jvm, table, self._options))
+        return LakeTableProxy(self.jvm, table, self._options)
 
     def invalidateTable(self, identifier: Any) -> None:
         pass
@@ -106,7 +106,7 @@ class CatalogProxy(Guarded):
     def tableExists(self, identifier: Any) -> bool:
         return self._lake.kind(*_place(identifier)) is not None
 
-    def createTable(self, identifier: Any, *given: Any) -> Any:
+    def createTable(self, identifier: Any, *given: Any) -> LakeTableProxy:
         namespace, name = _place(identifier)
         definition = self._definition(given)
         self._lake.check_new(namespace, name)
@@ -123,10 +123,10 @@ class CatalogProxy(Guarded):
             raise LakeError("table exists", namespace, name) from None
         return self.loadTable(identifier)
 
-    def createTableLike(self, identifier: Any, info: Any, source: Any) -> Any:
+    def createTableLike(self, identifier: Any, info: Any, source: Any) -> LakeTableProxy:
         return self.createTable(identifier, info)
 
-    def alterTable(self, identifier: Any, changes: Any) -> Any:
+    def alterTable(self, identifier: Any, changes: Any) -> LakeTableProxy:
         namespace, name = _place(identifier)
         table = LakeTable.open(self._lake, self._label(namespace, name), namespace, name)
         for change in changes:
@@ -166,13 +166,13 @@ class CatalogProxy(Guarded):
 
     # ---- tables that are created with their rows
 
-    def stageCreate(self, identifier: Any, *given: Any) -> Any:
+    def stageCreate(self, identifier: Any, *given: Any) -> StagedTableProxy:
         namespace, name = _place(identifier)
         definition = self._definition(given)
         self._lake.check_new(namespace, name)
         return self._staged(namespace, name, definition, None)
 
-    def stageReplace(self, identifier: Any, *given: Any) -> Any:
+    def stageReplace(self, identifier: Any, *given: Any) -> StagedTableProxy:
         namespace, name = _place(identifier)
         definition = self._definition(given)
         label = self._label(namespace, name)
@@ -180,13 +180,13 @@ class CatalogProxy(Guarded):
         table.check_changeable()
         return self._staged(namespace, name, definition, table.state)
 
-    def stageCreateOrReplace(self, identifier: Any, *given: Any) -> Any:
+    def stageCreateOrReplace(self, identifier: Any, *given: Any) -> StagedTableProxy:
         exists = self._lake.kind(*_place(identifier)) is not None
         return (self.stageReplace if exists else self.stageCreate)(identifier, *given)
 
     def _staged(
         self, namespace: Namespace, name: str, definition: TableDefinition, replaced: State | None
-    ) -> Any:
+    ) -> StagedTableProxy:
         table = StagedLakeTable(
             self._lake,
             self._label(namespace, name),
@@ -196,7 +196,7 @@ class CatalogProxy(Guarded):
             replaced,
             self._options,
         )
-        return self.jvm.remembered(StagedTableProxy(self.jvm, table))
+        return StagedTableProxy(self.jvm, table)
 
     def _definition(self, given: Any) -> TableDefinition:
         definition = self.jvm.definition(given)

@@ -14,7 +14,7 @@ from ...table.overwrite import AllRows, MatchingRows, Region, SamePartitions
 from ...table.write import TableWrite
 from ..jobs.delete import delete
 from ..jvm import Guarded
-from ..planner.expressions import predicates
+from ..planner.expressions import predicate
 from ..planner.plan import ScanPlanner
 from ..planner.proxies import Proxy, TableProxy
 from ..schemas import arrow_for_spark, column_with_time, to_spark
@@ -71,7 +71,7 @@ class LakeTableProxy(TableProxy):
             delete(self.jvm.spark, self._table.change(), condition)
 
     def _condition(self, predicates: Any) -> Any:
-        return condition_of(self.jvm, self._table, predicates)
+        return condition_of(self._table, predicates)
 
     def truncateTable(self, options: Any = None) -> bool:
         self._delete_all()
@@ -160,10 +160,10 @@ class WriteBuilderProxy(Guarded):
         return self
 
     def canOverwrite(self, predicates: Any) -> bool:
-        return condition_of(self.jvm, self._table, predicates) is not None
+        return condition_of(self._table, predicates) is not None
 
     def overwrite(self, predicates: Any) -> WriteBuilderProxy:
-        condition = condition_of(self.jvm, self._table, predicates)
+        condition = condition_of(self._table, predicates)
         if condition is not False:
             self._region = AllRows() if condition is True else MatchingRows(condition)
         return self
@@ -172,8 +172,8 @@ class WriteBuilderProxy(Guarded):
         self._region = SamePartitions()
         return self
 
-    def build(self) -> Any:
-        return self.jvm.remembered(WriteProxy(self.jvm, self._table, self._begin, self._struct))
+    def build(self) -> WriteProxy:
+        return WriteProxy(self.jvm, self._table, self._begin, self._struct)
 
     def _begin(self) -> TableWrite:
         return self._table.begin_write(self._region, self._options)
@@ -201,9 +201,9 @@ class WriteProxy(Proxy):
     def description(self) -> str:
         return f"mosaic {self._table.label}"
 
-    def toBatch(self) -> Any:
+    def toBatch(self) -> BatchWriteProxy:
         # Not before: EXPLAIN only plans a write.
-        return self.jvm.remembered(BatchWriteProxy(self.jvm, self._begin(), self._struct))
+        return BatchWriteProxy(self.jvm, self._begin(), self._struct)
 
     def supportedCustomMetrics(self) -> Any:
         return self.jvm.metrics()
@@ -243,20 +243,19 @@ class BatchWriteProxy(Proxy):
         self._write.abort()
 
 
-def condition_of(jvm: CatalogJvm, table: LakeTable | StagedLakeTable, given: Any) -> Any:
+def condition_of(table: LakeTable | StagedLakeTable, predicates: Any) -> Any:
     """Return the rows that predicates mean as an Arrow expression; None if there is none.
 
     True means all rows, and False none.
     """
-    found = jvm.described(given)
-    names = [one[1] for one in found if one[0] == "predicate"]
+    names = [str(one.name()) for one in predicates]
     if "ALWAYS_FALSE" in names:
         return False
-    if names == ["ALWAYS_TRUE"] * len(found):
+    if all(name == "ALWAYS_TRUE" for name in names):
         return True
     if not isinstance(table, LakeTable):
         return None
-    return exact_expression(predicates(found), table.files.columns.field)
+    return exact_expression(map(predicate, predicates), table.files.columns.field)
 
 
 def struct_of(jvm: CatalogJvm, table: LakeTable | StagedLakeTable) -> Any:

@@ -2,36 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from decimal import Decimal
 from typing import Any, Final
 
 from ...format.paths import Path
-from ..jvm import EXPRESSIONS
+from ..jvm import EXPRESSIONS, SQL
 from .aggregates import Aggregate
 from .pushdown import COMPARISONS, Both, Either, Leaf, Neither, Pair, Predicate
 
-__all__ = ["aggregates", "predicates"]
+__all__ = ["aggregates", "predicate"]
+
+FIELD: Final = f"{EXPRESSIONS}.FieldReference"
+LITERAL: Final = f"{EXPRESSIONS}.LiteralValue"
+# The longest list of literals to convert: each one is a call into the JVM.
+MAX_VALUES: Final = 500
 
 
-def predicates(described: Sequence[Any]) -> list[Predicate | None]:
-    """Convert predicates of Spark from `Jvm.described`; None where Arrow cannot express one."""
-    return [_predicate(one) for one in described]
-
-
-def _predicate(node: Any) -> Predicate | None:
-    kind, *parts = node
-    if kind != "predicate":
-        return None
-    name, operands = parts
+def predicate(node: Any) -> Predicate | None:
+    """Convert a predicate of Spark; None if it cannot be expressed in Arrow."""
+    name = node.name()
     if name in ("AND", "OR", "NOT"):
-        children = [_predicate(child) for child in operands]
+        children = [predicate(child) for child in node.children()]
         if name == "NOT":
             return None if children[0] is None else Neither(children[0])
         return Both(*children) if name == "AND" else Either(*children)
     if name == "<>":
-        same = _leaf("=", operands)
+        same = _leaf("=", node)
         return None if same is None else Neither(same)
-    return _leaf(name, operands) if name in _OPERATORS else None
+    return _leaf(name, node) if name in _OPERATORS else None
 
 
 _OPERATORS: Final = COMPARISONS | {
@@ -39,19 +37,38 @@ _OPERATORS: Final = COMPARISONS | {
 }
 
 
-def _leaf(name: str, operands: Sequence[Any]) -> Leaf | Pair | None:
-    """Convert a comparison of a column with values, or with another column.
+def _leaf(name: str, node: Any) -> Leaf | Pair | None:
+    """Convert a comparison of a column with values, or with another column."""
+    children = list(node.children())
+    path = _path(children[0]) if len(children) <= MAX_VALUES else None
+    if path is None:
+        return None
+    kinds = [_class_name(operand) for operand in children[1:]]
+    if kinds == [FIELD] and name in COMPARISONS:
+        return Pair(name, path, tuple(children[1].fieldNames()))
+    if any(kind != LITERAL for kind in kinds):
+        return None
+    return Leaf(name, path, tuple(_value(operand.value()) for operand in children[1:]))
 
-    Dates and timestamps stay numbers of days and microseconds.
-    """
-    (kind, *path), *others = operands
-    if kind != "field":
-        return None
-    if name in COMPARISONS and [other[0] for other in others] == ["field"]:
-        return Pair(name, tuple(path[0]), tuple(others[0][1]))
-    if any(other[0] != "literal" for other in others):
-        return None
-    return Leaf(name, tuple(path[0]), tuple(value for _, value in others))
+
+def _path(node: Any) -> Path | None:
+    """Return the path to a column, or to a field of a struct; None if the node is not such one."""
+    return tuple(node.fieldNames()) if _class_name(node) == FIELD else None
+
+
+def _class_name(node: Any) -> str:
+    return str(node.getClass().getName())
+
+
+def _value(value: Any) -> Any:
+    """Convert a literal to Python. Dates and timestamps stay numbers of days and microseconds."""
+    from py4j.java_gateway import JavaObject
+
+    if not isinstance(value, JavaObject):
+        return value
+    if _class_name(value) == f"{SQL}.types.Decimal":
+        return Decimal(value.toString())
+    return value.toString()
 
 
 def aggregates(aggregation: Any) -> list[Aggregate] | None:
@@ -71,9 +88,3 @@ def aggregates(aggregation: Any) -> list[Aggregate] | None:
             return None
         found.append(Aggregate(name.lower(), path))
     return found
-
-
-def _path(node: Any) -> Path | None:
-    """Return the path to a column, or to a field of a struct; None if the node is not such one."""
-    is_field = str(node.getClass().getName()) == f"{EXPRESSIONS}.FieldReference"
-    return tuple(node.fieldNames()) if is_field else None

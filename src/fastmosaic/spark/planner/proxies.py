@@ -17,23 +17,30 @@ import pyarrow as pa
 from ..jvm import READ, SQL, Guarded, Jvm
 from ..origin import ORIGIN
 from .aggregates import Aggregate
-from .expressions import aggregates, predicates
+from .expressions import aggregates, predicate
 from .plan import PlannedScan, ScanPlanner
 from .pushdown import Predicate
 
 
 class Proxy(Guarded):
-    """An object that the JVM compares by its text, without asking for it (`Jvm.remembered`).
+    """An object that the JVM compares by its key.
 
-    Spark reuses exchanges and cached tables if their scans are equal.
+    Spark reuses exchanges and cached tables if their scans are equal. The other object of a
+    comparison may arrive as a JVM object, so `equals` compares the text of both.
     """
 
     key: str
-    # Methods whose answer only changes with a call of a method that returns nothing.
-    fixed: ClassVar[tuple[str, ...]] = ()
 
     def toString(self) -> str:
         return f"{type(self).__name__} {self.key}"
+
+    def hashCode(self) -> int:
+        return int.from_bytes(bytes.fromhex(self.key[:8]), "big", signed=True)
+
+    def equals(self, other: Any) -> bool:
+        if isinstance(other, Proxy):
+            return other.toString() == self.toString()
+        return other is not None and str(other.toString()) == self.toString()
 
 
 class TableProxy(Proxy):
@@ -43,11 +50,6 @@ class TableProxy(Proxy):
             f"{SQL}.connector.catalog.SupportsRead",
             f"{SQL}.connector.catalog.SupportsMetadataColumns",
         ]
-
-    fixed = (
-        *("name", "schema", "partitioning", "metadataColumns"),
-        "canRenameConflictingMetadataColumns",
-    )
 
     def __init__(self, jvm: Jvm, planner: ScanPlanner, struct: Any) -> None:
         self.jvm = jvm
@@ -129,9 +131,9 @@ class ScanBuilderProxy(Guarded):
         self._asked: list[Aggregate] | None = None
         self._values: list[pa.Scalar] | None = None
 
-    def pushPredicates(self, given: Any) -> Any:
-        self._predicates = predicates(self.jvm.described(given))
-        return given  # they only skip row groups: Spark must still filter rows
+    def pushPredicates(self, predicates: Any) -> Any:
+        self._predicates = [predicate(one) for one in predicates]
+        return predicates  # they only skip row groups: Spark must still filter rows
 
     def pushedPredicates(self) -> Any:
         return self.jvm.no_predicates()
@@ -161,12 +163,11 @@ class ScanBuilderProxy(Guarded):
     def pushAggregation(self, aggregation: Any) -> bool:
         return self.supportCompletePushDown(aggregation)
 
-    def build(self) -> Any:
+    def build(self) -> Proxy:
         if self._asked is not None and self._values is not None:
             self._planner.note_metadata_scan()
-            local = LocalScanProxy(self.jvm, self._planner, self._asked, self._values)
-            return self.jvm.remembered(local)
-        return self.jvm.remembered(ScanProxy(self.jvm, self._plan, self._struct))
+            return LocalScanProxy(self.jvm, self._planner, self._asked, self._values)
+        return ScanProxy(self.jvm, self._plan, self._struct)
 
     def _plan(self, found: Sequence[Predicate | None]) -> PlannedScan:
         """Plan the scan, also with predicates that were found at run time."""
@@ -182,11 +183,6 @@ class ScanProxy(Proxy):
             f"{READ}.SupportsReportStatistics",
             f"{READ}.SupportsRuntimeV2Filtering",
         ]
-
-    fixed = (
-        *("readSchema", "description", "columnarSupportMode", "supportedCustomMetrics"),
-        *("estimateStatistics", "estimateSizeInBytes", "filterAttributes", "toBatch"),
-    )
 
     def __init__(
         self,
@@ -206,14 +202,14 @@ class ScanProxy(Proxy):
     def description(self) -> str:
         return str(self._planned.report)
 
-    def toBatch(self) -> Any:
-        return self.jvm.remembered(BatchProxy(self.jvm, self._filtered, self._struct))
+    def toBatch(self) -> BatchProxy:
+        return BatchProxy(self.jvm, self._filtered, self._struct)
 
     def filterAttributes(self) -> Any:
         return self.jvm.columns(self._planned.runtime_columns())
 
-    def filter(self, given: Any) -> None:
-        found = predicates(self.jvm.described(given))
+    def filter(self, predicates: Any) -> None:
+        found = [predicate(one) for one in predicates]
         self._filtered = self._plan(found) if any(found) else self._planned
 
     def pushedPredicates(self) -> Any:
@@ -231,8 +227,8 @@ class ScanProxy(Proxy):
     def reportDriverMetrics(self) -> Any:
         return self.jvm.no_driver_metrics()
 
-    def estimateStatistics(self) -> Any:
-        return self.jvm.statistics(self._planned.size, self._planned.num_rows)
+    def estimateStatistics(self) -> StatisticsProxy:
+        return StatisticsProxy(self.jvm, self._planned)
 
     def estimateSizeInBytes(self) -> Any:
         return self.jvm.optional_long(self._planned.size)
@@ -258,13 +254,29 @@ class BatchProxy(Proxy):
         return self.jvm.reader_factory(self._planned.reader(), self._planned.schema, self._struct)
 
 
+class StatisticsProxy(Guarded):
+    class Java:
+        implements: ClassVar = [f"{READ}.Statistics"]
+
+    def __init__(self, jvm: Jvm, planned: PlannedScan) -> None:
+        self.jvm = jvm
+        self._planned = planned
+
+    def sizeInBytes(self) -> Any:
+        return self.jvm.optional_long(self._planned.size)
+
+    def numRows(self) -> Any:
+        return self.jvm.optional_long(self._planned.num_rows)
+
+    def columnStats(self) -> Any:
+        return self.jvm.empty_map()
+
+
 class LocalScanProxy(Proxy):
     """Aggregates that are answered from metadata, without a task."""
 
     class Java:
         implements: ClassVar = [f"{READ}.LocalScan"]
-
-    fixed = ("readSchema", "description", "rows", "columnarSupportMode", "supportedCustomMetrics")
 
     def __init__(
         self,

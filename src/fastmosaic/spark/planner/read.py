@@ -111,8 +111,6 @@ def read(
         if memory_limit is not None:
             options["memory_limit"] = memory_limit
         return _load(spark, path, columns, schema, partitioning, options, filesystem)
-    # First: the JVM prepares what it needs while the files are opened.
-    jvm = Jvm(spark) if version.has_data_sources else None
     files = FileSet(
         path,
         filesystem=filesystem,
@@ -131,12 +129,13 @@ def read(
     except UnsupportedError as error:
         error.add_note("use columns= to leave the column out")
         raise
-    if jvm is None:
+    if not version.has_data_sources:
         return read_mapped(spark, files, wanted)
+    jvm = Jvm(spark)
     # In Arrow, a time of day does not have the number of digits that Spark's type has.
     struct = jvm.struct_of(to_spark(chosen)) if has_times else jvm.struct(wanted)
     planner = ScanPlanner(files, wanted, _name(path), jvm.split_sizes)
-    return jvm.data_frame(jvm.remembered(TableProxy(jvm, planner, struct)), struct)
+    return jvm.data_frame(TableProxy(jvm, planner, struct), struct)
 
 
 def _has_times(spark: SparkSession, schema: pa.Schema) -> bool:
