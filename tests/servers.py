@@ -416,6 +416,8 @@ def s3_uris(secret: str) -> Iterator[Callable[[str], str]]:
             allow_bucket_creation=True,
         )
         made.create_dir("bucket")
+        # Servers of one process share their objects: those of another test may still be there.
+        made.delete_dir_contents("bucket")
         yield (
             lambda path: (
                 f"s3://AKIA:{secret}@bucket/{path}"

@@ -89,7 +89,8 @@ def test_random_changes(s3, tmp_path, client, seed, writers, changes):
     counts = races.check(config["path"], notes, reads, filesystem)
     print(client, dict(counts))
     assert len(notes) == writers * changes
-    assert counts["rebased"] > 0
+    # In a short run, writers may happen to meet only in conflicts.
+    assert counts["rebased"] > 0 or changes < 20
     assert not any(SECRET in str(note) for note in notes)
     table = fm.MosaicTable(config["path"], filesystem=filesystem)
     before = table.read()

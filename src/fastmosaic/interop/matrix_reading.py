@@ -189,10 +189,7 @@ class MatrixReading:
         others = self._others(units)
         if others:
             names = [self._names[place] for place in others]
-            table = self._source.read(names, filters=self._filters, use_threads=self._use_threads)
-            if selection.rows is not None:
-                table = table.take(pa.array(selection.rows))
-            self._put_others(others, table, target)
+            self._put_others(others, self._table_of(names, selection.rows), target)
 
         kept = frozenset(others)
 
@@ -216,6 +213,18 @@ class MatrixReading:
 
         for _ in each_window(fill_window, windows, self._use_threads):
             pass
+
+    def _table_of(self, names: list[str], rows: Any) -> pa.Table:
+        """Read columns that the kernel does not decode; `rows` are counted among those that match."""
+        source, use_threads = self._source, self._use_threads
+        if rows is None:
+            return source.read(names, filters=self._filters, use_threads=use_threads)
+        if isinstance(source, FileSet):
+            return source.take(rows, source.query(names, self._filters), use_threads)
+        if self._filters is None:
+            return source.take(rows, names, use_threads=use_threads)
+        table = source.read(names, filters=self._filters, use_threads=use_threads)
+        return table.take(pa.array(rows))
 
     def fill_part(
         self, one: GroupMatches, start: int, stop: int, target: MatrixTarget, use_threads: bool
