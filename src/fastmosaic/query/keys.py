@@ -245,16 +245,16 @@ def _fitted(keys: Any, field: pa.Field) -> pa.ChunkedArray:
             return column.cast(field.type)
         if column.null_count == len(column):
             return column.cast(field.type)
-        fact = "which is another kind of value"
+        reason = ""
     except (
         pa.ArrowInvalid,
         pa.ArrowNotImplementedError,
         pa.ArrowTypeError,
         OverflowError,
     ) as error:
-        fact = str(error)
+        reason = f": {error}"
     shown = column.type if isinstance(column, pa.Array | pa.ChunkedArray) else type(keys).__name__
     raise SchemaMismatchError(
-        f"the keys have type {shown}, but the column has type {field.type}: {fact}",
+        f"the keys have type {shown}, but the column has type {field.type}{reason}",
         column=field.name,
     )
