@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple, TypeAlias
 
 import pyarrow as pa
 from pyarrow import types
@@ -14,7 +14,7 @@ from ...format.paths import Path, at_path
 from ...query.query import Query
 from ...schemas.widen import widened
 
-__all__ = ["Aggregate", "answer", "known_bounds", "order"]
+__all__ = ["Aggregate", "Answers", "answer", "known_bounds", "order"]
 
 
 class Aggregate(NamedTuple):
@@ -27,20 +27,38 @@ class Aggregate(NamedTuple):
         return f"{self.function}({'*' if self.path is None else '.'.join(self.path)})"
 
 
+Answers: TypeAlias = list[tuple[Aggregate, pa.Scalar]]
+
+
 def answer(
-    files: FileSet, schema: pa.Schema, aggregates: Sequence[Aggregate]
-) -> list[pa.Scalar] | None:
-    """Return the values with the types of `schema`; None if metadata lacks one of them."""
+    files: FileSet, schema: pa.Schema, aggregates: Iterable[Aggregate | None]
+) -> Answers | None:
+    """Return the values with the types of `schema`; None if metadata lacks one of them.
+
+    If it lacks the first one, the others are not asked for: each takes several calls into the JVM.
+    """
+    asked: list[Aggregate] = []
+    for aggregate in aggregates:
+        if aggregate is None:
+            return None
+        asked.append(aggregate)
+        if len(asked) == 1 and _answer(files, schema, asked) is None:
+            return None
+    return _answer(files, schema, asked)
+
+
+def _answer(files: FileSet, schema: pa.Schema, aggregates: Sequence[Aggregate]) -> Answers | None:
     keys = set(files.partitions.names)
     needed = {path[0] for _, path in aggregates if path is not None and path[0] not in keys}
     query = Query(pa.schema([files.columns.field(name) for name in sorted(needed)]))
     groups = [(planned.file, group) for planned in files.plan(query) for group in planned.groups]
     found: dict[Path, ColumnSummary | None] = {}
-    values = []
-    for function, path in aggregates:
+    answers: Answers = []
+    for aggregate in aggregates:
+        function, path = aggregate
         if path is None:
             num_rows = sum(file.metadata.rows_of(group) for file, group in groups)
-            values.append(pa.scalar(num_rows, pa.int64()))
+            answers.append((aggregate, pa.scalar(num_rows, pa.int64())))
             continue
         if path not in found:
             type = at_path(files.columns.field(path[0]), path).type
@@ -50,8 +68,8 @@ def answer(
         value = None if summary is None else summary.value(function, wanted)
         if value is None:
             return None
-        values.append(value)
-    return values
+        answers.append((aggregate, value))
+    return answers
 
 
 class ColumnSummary(NamedTuple):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any, Final
 
@@ -71,20 +72,20 @@ def _value(value: Any) -> Any:
     return value.toString()
 
 
-def aggregates(aggregation: Any) -> list[Aggregate] | None:
-    """Convert an aggregation of Spark; None if metadata cannot answer it."""
+def aggregates(aggregation: Any) -> Iterator[Aggregate | None]:
+    """Convert an aggregation of Spark; None is what metadata cannot answer."""
     if len(aggregation.groupByExpressions()):
-        return None
-    found = []
+        yield None
+        return
     for function in aggregation.aggregateExpressions():
-        name = str(function.getClass().getSimpleName())
-        if name == "CountStar":
-            found.append(Aggregate("count", None))
-            continue
-        if name not in ("Count", "Min", "Max") or (name == "Count" and function.isDistinct()):
-            return None
-        path = _path(function.column())
-        if path is None:
-            return None
-        found.append(Aggregate(name.lower(), path))
-    return found
+        yield _aggregate(function)
+
+
+def _aggregate(function: Any) -> Aggregate | None:
+    name = str(function.getClass().getSimpleName())
+    if name == "CountStar":
+        return Aggregate("count", None)
+    if name not in ("Count", "Min", "Max") or (name == "Count" and function.isDistinct()):
+        return None
+    path = _path(function.column())
+    return None if path is None else Aggregate(name.lower(), path)

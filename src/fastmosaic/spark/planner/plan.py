@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final
@@ -21,7 +21,7 @@ from ...schemas.fit import Fits
 from ..origin import ORIGIN
 from ..schemas import with_fields_of
 from ..task import NumberedReader, PlannedReader
-from .aggregates import Aggregate, answer
+from .aggregates import Aggregate, Answers, answer
 from .pushdown import Predicate, to_expression, to_row_filter
 from .runtime import runtime_columns
 
@@ -184,8 +184,8 @@ class ScanPlanner:
         """Return one column, the one whose values need the least space in a row."""
         return pa.schema([min(self.schema, key=lambda field: _value_bytes(field.type))])
 
-    def aggregate(self, aggregates: Sequence[Aggregate]) -> list[pa.Scalar] | None:
-        """Return the values of aggregates from metadata; None if metadata does not have them."""
+    def aggregate(self, aggregates: Iterable[Aggregate | None]) -> Answers | None:
+        """Return the values of aggregates from metadata; None if metadata does not have them all."""
         return answer(self._files, self.schema, aggregates)
 
     def note_metadata_scan(self) -> None:

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from ..jvm import READ, SQL, Guarded, Jvm
 from ..origin import ORIGIN
-from .aggregates import Aggregate
+from .aggregates import Answers
 from .expressions import aggregates, predicate
 from .plan import PlannedScan, ScanPlanner
 from .pushdown import Predicate
@@ -128,8 +128,7 @@ class ScanBuilderProxy(Guarded):
         self._schema: pa.Schema | None = None
         self._predicates: list[Predicate | None] = []
         self._limit: int | None = None
-        self._asked: list[Aggregate] | None = None
-        self._values: list[pa.Scalar] | None = None
+        self._answers: Answers | None = None
 
     def pushPredicates(self, predicates: Any) -> Any:
         self._predicates = [predicate(one) for one in predicates]
@@ -156,17 +155,16 @@ class ScanBuilderProxy(Guarded):
         return True
 
     def supportCompletePushDown(self, aggregation: Any) -> bool:
-        self._asked = aggregates(aggregation)
-        self._values = None if self._asked is None else self._planner.aggregate(self._asked)
-        return self._values is not None
+        self._answers = self._planner.aggregate(aggregates(aggregation))
+        return self._answers is not None
 
     def pushAggregation(self, aggregation: Any) -> bool:
         return self.supportCompletePushDown(aggregation)
 
     def build(self) -> Proxy:
-        if self._asked is not None and self._values is not None:
+        if self._answers is not None:
             self._planner.note_metadata_scan()
-            return LocalScanProxy(self.jvm, self._planner, self._asked, self._values)
+            return LocalScanProxy(self.jvm, self._planner, self._answers)
         return ScanProxy(self.jvm, self._plan, self._struct)
 
     def _plan(self, found: Sequence[Predicate | None]) -> PlannedScan:
@@ -278,19 +276,11 @@ class LocalScanProxy(Proxy):
     class Java:
         implements: ClassVar = [f"{READ}.LocalScan"]
 
-    def __init__(
-        self,
-        jvm: Jvm,
-        planner: ScanPlanner,
-        asked: Sequence[Aggregate],
-        values: Sequence[pa.Scalar],
-    ) -> None:
+    def __init__(self, jvm: Jvm, planner: ScanPlanner, answers: Answers) -> None:
         self.jvm = jvm
-        self._values = values
-        self._names = [str(one) for one in asked]
-        fields = [
-            pa.field(name, value.type) for name, value in zip(self._names, values, strict=True)
-        ]
+        self._values = [value for _, value in answers]
+        self._names = [str(aggregate) for aggregate, _ in answers]
+        fields = [(name, value.type) for name, value in zip(self._names, self._values, strict=True)]
         self._struct = jvm.struct(pa.schema(fields))
         whole = f"{planner.key} {self._names}"
         self.key = hashlib.blake2b(whole.encode(), digest_size=16).hexdigest()
