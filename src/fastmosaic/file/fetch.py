@@ -12,6 +12,7 @@ from array import array
 from bisect import bisect_left
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
@@ -26,7 +27,7 @@ from ..format.nested import BucketColumns
 from ..format.wire import MIN_BLOCK_LIMIT, Compression
 from ..memory import Memory
 from ..query.rows import Rows
-from ..storage.source import EMPTY, Source, read_ranges
+from ..storage.source import EMPTY, LOCAL_MAX_GAP, REMOTE_MAX_GAP, Source, read_ranges
 from .frames import FrameCache
 
 # A paged bucket up to this size is read as a whole: one read is cheaper than one for the directory
@@ -54,7 +55,7 @@ Integers: TypeAlias = "array[int] | memoryview[int]"  # of 32 bits
 _FIRST: Final = array("i", [0])
 
 
-@dataclass(slots=True)
+@dataclass
 class BucketPart:
     """The wanted columns of one bucket; the same in every row group."""
 
@@ -66,13 +67,13 @@ class BucketPart:
     def __len__(self) -> int:
         return len(self.positions)
 
-    @property
+    @cached_property
     def wanted(self) -> list[int]:
         """The indices of the columns in the bucket."""
         first = self.columns.positions.start
         return [position - first for position in self.positions]
 
-    @property
+    @cached_property
     def flat(self) -> Sequence[int]:
         """The flat columns that store them."""
         return buckets.flat_of(self.columns, self.wanted)
@@ -208,6 +209,7 @@ class Fetcher:
         self._strict = strict
         self._columns: dict[int, BucketColumns] = {}
         local = source.is_local
+        self._gap = LOCAL_MAX_GAP if local else REMOTE_MAX_GAP
         self._small = WHOLE_BUCKET_BYTES_LOCAL if local else WHOLE_BUCKET_BYTES_REMOTE
         self._window = WINDOW_BYTES_LOCAL if local else WINDOW_BYTES_REMOTE
 
@@ -231,17 +233,27 @@ class Fetcher:
         """Yield what is to be read of one row group."""
         if not span.count:
             return
-        for part in parts:
-            bucket = self._metadata.bucket(span.group, part.number)
+        located = self._metadata.buckets_at(span.group, [part.number for part in parts])
+        for part, bucket in zip(parts, located, strict=True):
             if bucket.layout == Layout.MONOLITHIC:
                 yield BucketTask(span, part, bucket, whole=True)
                 continue
-            # If at least half of the columns are wanted, the rest costs less than many reads.
-            whole = bucket.compressed_size <= self._small or (
-                2 * len(part) >= part.columns.num_columns and bucket.compressed_size <= self._window
-            )
+            whole = bucket.compressed_size <= self._small or self._is_read_whole(part, bucket)
             for smaller in part.divided(span.num_rows):
                 yield BucketTask(span, smaller, bucket, whole)
+
+    def _is_read_whole(self, part: BucketPart, bucket: Bucket) -> bool:
+        """Return whether reads of the wanted slots would be merged into one of most of the bucket.
+
+        Then one read of all of it needs no directory before. Or at least half of the columns are
+        wanted, and the rest costs less than many reads.
+        """
+        if bucket.compressed_size > self._window:
+            return False
+        num_columns = part.columns.num_columns
+        span = part.positions[-1] - part.positions[0] + 1
+        between = bucket.compressed_size * span // (num_columns * len(part))
+        return 2 * len(part) >= num_columns or (2 * span >= num_columns and between <= self._gap)
 
     def fetched(self, tasks: Sequence[BucketTask], use_threads: bool) -> Iterator[BucketTask]:
         """Yield tasks after their bytes were read, window by window."""

@@ -16,7 +16,7 @@ import pyarrow as pa
 from ..errors import CorruptFileError, MosaicError, located
 from ..format.bucket import Batch, Budget, Matrix, MatrixRows
 from ..memory import Memory
-from .fetch import BucketTask, RowSpan
+from .fetch import BucketPart, BucketTask, RowSpan
 from .scan import PORTION_BYTES, Scanner, decoder_of, for_each_task
 
 
@@ -47,12 +47,13 @@ Put: TypeAlias = Callable[[int, pa.Array, GroupRows, int], None]
 
 @dataclass(slots=True)
 class FilledColumns:
-    """Stored columns of a file, and where they go in a matrix.
+    """Stored columns of files with the same schema, and where they go in a matrix.
 
-    positions  of the columns in the file
+    positions  of the columns in each file
     columns    of the matrix, as 32-bit integers
     sources    the type of the numbers of each column, a place in `_matrix.SOURCES`
     put        for columns that the kernel leaves
+    parts      the columns by bucket, as found in the first of the files that share a schema
     """
 
     matrix: Matrix
@@ -60,6 +61,7 @@ class FilledColumns:
     columns: array[int]
     sources: bytes
     put: Put
+    parts: list[BucketPart] | None = None
 
 
 def fill_matrix(
@@ -115,7 +117,9 @@ class _Filling:
 
     def run(self, use_threads: bool) -> None:
         with located(file=self._name):
-            parts = self._fetcher.parts(self._request.positions)
+            parts = self._request.parts
+            if parts is None:
+                parts = self._request.parts = self._fetcher.parts(self._request.positions)
             tasks = [task for span in self._spans for task in self._fetcher.tasks(span, parts)]
             for_each_task(self._fetcher, tasks, self._fill, use_threads)
 

@@ -647,6 +647,12 @@ cdef class Plan:
                 k = end
         return k
 
+    cdef Py_ssize_t deliver(self, Py_ssize_t begin, Py_ssize_t end, memory) except -1:
+        """Decode columns to arrays; return the first that is unusual, or `end`."""
+        cdef Py_ssize_t done = self.decode(begin, end, memory)
+        self.publish(begin, done)
+        return done
+
     cdef int publish(self, Py_ssize_t begin, Py_ssize_t end) except -1:
         """Put decoded columns in the batch."""
         cdef Py_ssize_t k
@@ -869,6 +875,7 @@ cdef class BucketReader:
         """Decompress some pages and decode them, then the next ones, in the same memory."""
         cdef Py_ssize_t begin = 0, end = 0, done = 0, count = self._positions.shape[0]
         cdef Plan plan = self._plan(sink)
+        cdef MatrixRows matrix = plan.matrix
         cdef Page* pages = <Page*>calloc(count + 1, sizeof(Page))
         cdef Scratch scratch = take_scratch(largest)
         cdef int64_t surplus = 0, spent = 0
@@ -881,7 +888,10 @@ cdef class BucketReader:
                 with nogil:
                     is_usual = self._open_window(
                         spans, largest, scratch, pages, plan, budget, &surplus, &spent, &end)
-                done = self._deliver(plan, begin, end, memory)
+                    if plan.has_matrix:  # without taking the GIL in between
+                        done = self._fill(matrix, plan.columns, begin, end)
+                if not plan.has_matrix:
+                    done = plan.deliver(begin, end, memory)
                 if done < end:
                     return done
             return end
@@ -894,28 +904,22 @@ cdef class BucketReader:
         cdef Batch batch
         cdef Py_ssize_t k
         if isinstance(sink, MatrixRows):
-            return Plan(self._positions.shape[0], sink)
+            plan = Plan(self._positions.shape[0], sink)
+            if plan.matrix._count != self._count:
+                raise ValueError(f"{self._count} rows for {plan.matrix._count}")
+            return plan
         plan = Plan(self._positions.shape[0])
         batch = sink
         for k in range(plan.count):
             plan.columns[k].array = batch._child(self._places[k])
         return plan
 
-    cdef Py_ssize_t _deliver(self, Plan plan, Py_ssize_t begin, Py_ssize_t end, memory) except -1:
-        """Decode columns to where they go; return the first that is unusual, or `end`."""
-        cdef MatrixRows matrix = plan.matrix
-        cdef Py_ssize_t done
-        if matrix is None:
-            done = plan.decode(begin, end, memory)
-            plan.publish(begin, done)
-            return done
+    cdef Py_ssize_t _fill(self, MatrixRows matrix, Column* columns, Py_ssize_t begin,
+                          Py_ssize_t end) noexcept nogil:
+        """Decode columns into a matrix; return the first that is unusual, or `end`."""
         if begin == end:
             return end
-        if matrix._count != self._count:
-            raise ValueError(f"{self._count} rows for {matrix._count}")
-        with nogil:
-            done = matrix.write(plan.columns, &self._places[0], begin, end)
-        return done
+        return matrix.write(columns, &self._places[0], begin, end)
 
     cdef void _start_page(self, Page* page, Py_ssize_t column) noexcept nogil:
         page.kind = self._kinds[column]
@@ -998,6 +1002,7 @@ cdef class BucketReader:
         cdef Py_ssize_t k, end = 0, stop = 0, count = self._positions.shape[0]
         cdef Py_ssize_t num_columns = self._kinds.shape[0]
         cdef Plan plan = self._plan(sink)
+        cdef MatrixRows matrix = plan.matrix
         cdef Page* pages = <Page*>calloc(num_columns + 1, sizeof(Page))
         cdef Scratch scratch = None
         cdef Reader reader
@@ -1027,7 +1032,9 @@ cdef class BucketReader:
                             &plan.columns[end], &pages[self._positions[end] - self._first], stored // count,
                             plan.has_matrix, budget, &surplus, &spent):
                         end += 1
-            return self._deliver(plan, 0, end, memory)
+                if plan.has_matrix:
+                    end = self._fill(matrix, plan.columns, 0, end)
+            return end if plan.has_matrix else plan.deliver(0, end, memory)
         finally:
             free(pages)
             if scratch is not None:

@@ -217,6 +217,14 @@ class RowGroupIndex:
             entry = found.first + numbers.index(number)
         return Bucket(*self._entries[_ENTRY * entry + 1 : _ENTRY * (entry + 1)].tolist())
 
+    def located(self, group: int, numbers: Sequence[int]) -> list[Bucket]:
+        """Return the locations of some buckets of a row group, faster than `bucket` for many."""
+        found = self._group(group)
+        if 2 * len(numbers) < found.num_entries:
+            return [self.bucket(group, number) for number in numbers]
+        known = dict(self.buckets(group))
+        return [known.get(number) or self.bucket(group, number) for number in numbers]
+
     def statistics(self, group: int, positions: Iterable[int] | None = None) -> Iterator[Statistic]:
         """Yield the statistics of a row group, of the columns at `positions` or of all."""
         found = self._group(group)

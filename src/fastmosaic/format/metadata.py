@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate
@@ -344,8 +344,10 @@ class FileMetaData:
 
     def _shares(self, group: int, positions: Iterable[int]) -> Iterator[tuple[Bucket, float]]:
         """Yield the buckets of the columns at `positions`, and the share of their columns."""
-        for number, wanted in Counter(map(self._schema.bucket_of, positions)).items():
-            yield self.bucket(group, number), wanted / len(self._schema.bucket_columns(number))
+        wanted = Counter(map(self._schema.bucket_of, positions))
+        buckets = self.buckets_at(group, [*wanted])
+        for bucket, (number, count) in zip(buckets, wanted.items(), strict=True):
+            yield bucket, count / len(self._schema.bucket_columns(number))
 
     def bucket_places(self, group: int) -> Iterator[tuple[int, Bucket]]:
         """Yield number and location of the buckets of a row group, in the order of the index."""
@@ -353,14 +355,21 @@ class FileMetaData:
 
     def bucket(self, group: int, number: int) -> Bucket:
         """Return the location of bucket `number` of a row group."""
-        bucket = self._row_groups.bucket(group, number)
-        if bucket.layout == Layout.PAGED and self.footer.compression != Compression.ZSTD:
-            raise CorruptFileError(
-                "the bucket is paged, but the file is not compressed",
-                row_group=group,
-                bucket=number,
-            )
+        (bucket,) = self.buckets_at(group, [number])
         return bucket
+
+    def buckets_at(self, group: int, numbers: Sequence[int]) -> list[Bucket]:
+        """Return the locations of some buckets of a row group."""
+        found = self._row_groups.located(group, numbers)
+        if self.footer.compression != Compression.ZSTD:
+            for number, bucket in zip(numbers, found, strict=True):
+                if bucket.layout == Layout.PAGED:
+                    raise CorruptFileError(
+                        "the bucket is paged, but the file is not compressed",
+                        row_group=group,
+                        bucket=number,
+                    )
+        return found
 
     def statistics(self, group: int, positions: Iterable[int] | None = None) -> Iterator[Statistic]:
         """Yield the statistics of a row group, of the columns at `positions` or of all."""

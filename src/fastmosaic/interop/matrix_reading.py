@@ -7,8 +7,8 @@ differs between files, are read as Arrow arrays first; so are the columns of a f
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Final, TypeAlias
 
@@ -74,6 +74,20 @@ class _FoundColumns:
         self.positions.append(position)
         self.columns.append(column)
         self.sources.append(source)
+
+
+@dataclass
+class _Filling:
+    """A matrix that is filled, from any thread.
+
+    others    columns that the kernel does not decode
+    requests  what it decodes of the files that share a schema
+    """
+
+    matrix: Matrix
+    target: MatrixTarget
+    others: frozenset[int]
+    requests: dict[FileSchema, FilledColumns] = field(default_factory=dict)
 
 
 class MatrixReading:
@@ -191,10 +205,10 @@ class MatrixReading:
             names = [self._names[place] for place in others]
             self._put_others(others, self._table_of(names, selection.rows), target)
 
-        kept = frozenset(others)
+        filling = _Filling(matrix, target, frozenset(others))
 
         def fill_unit(unit: int, use_threads: bool) -> None:
-            self._fill_unit(unit, selection.groups[unit], matrix, target, kept, use_threads, memory)
+            self._fill_unit(unit, selection.groups[unit], filling, use_threads, memory)
 
         if isinstance(self._source, MosaicFile):
             for unit in units:
@@ -202,10 +216,10 @@ class MatrixReading:
             return
         unit_of: dict[int, int] = {}
         windows = []
-        fits = Fits(self._wanted, self._source.partitions)
         for unit in units:
-            file, groups = self.file_of(unit), self.units[unit][1]
-            windows.append(Window(file, groups, None, file.read_bytes(fits, groups)))
+            num_rows = sum(one.count for one in selection.groups[unit])
+            size = num_rows * self.num_columns * target.out.itemsize
+            windows.append(Window(self.file_of(unit), self.units[unit][1], None, size))
             unit_of[id(windows[-1])] = unit
 
         def fill_window(window: Window, within: bool) -> None:
@@ -241,10 +255,8 @@ class MatrixReading:
             fits = Fits(query.schema, self._source.partitions)
             read = file.read(fits, [one.group], use_threads, memory, rows)
             self._put_others(others, query.finish(read), target)
-        rows_of_group = [one.between(start, stop)]
-        self._fill_unit(
-            one.unit, rows_of_group, target.matrix(), target, others, use_threads, memory
-        )
+        filling = _Filling(target.matrix(), target, frozenset(others))
+        self._fill_unit(one.unit, [one.between(start, stop)], filling, use_threads, memory)
 
     def _others(self, units: Iterable[int]) -> list[int]:
         """Return the columns that the kernel does not decode in all of some files."""
@@ -279,13 +291,13 @@ class MatrixReading:
             for place in places:
                 found.add(projection.positions[place], place, self._sources[place] or 0)
             return found
-        for place, (field, source) in enumerate(zip(self._wanted, self._sources, strict=True)):
-            own = None if source is None else columns.find(field.name)
+        for place, (wanted, source) in enumerate(zip(self._wanted, self._sources, strict=True)):
+            own = None if source is None else columns.find(wanted.name)
             if own is None or source is None:
                 continue
-            position = columns.block.find(field.name)
+            position = columns.block.find(wanted.name)
             stored = None if position < 0 else columns.block.field(position).type
-            if own.type == field.type == stored:
+            if own.type == wanted.type == stored:
                 found.add(position, place, source)
             else:
                 found.others.append(place)
@@ -295,31 +307,20 @@ class MatrixReading:
         self,
         unit: int,
         groups: Sequence[GroupRows],
-        matrix: Matrix,
-        target: MatrixTarget,
-        others: Collection[int],
+        filling: _Filling,
         use_threads: bool,
         memory: Memory,
     ) -> None:
         """Decode the rows of a file into the matrix; columns that it does not have are null."""
-
-        def put(place: int, values: pa.Array, rows: GroupRows, first: int) -> None:
-            self._put(target, place, values, rows, first)
-
-        missing = set(range(self.num_columns)).difference(others)
+        target = filling.target
+        missing = set(range(self.num_columns)).difference(filling.others)
         for columns, fill in self._parts(unit):
-            found = self._found_in(columns)
-            missing.difference_update(found.columns)
-            kept = [i for i, place in enumerate(found.columns) if place not in others]
-            if not kept:
-                continue
-            positions, places, sources = found.positions, found.columns, bytes(found.sources)
-            if len(kept) < len(positions):
-                positions = array("i", [positions[i] for i in kept])
-                places = array("i", [places[i] for i in kept])
-                sources = bytes(sources[i] for i in kept)
-            request = FilledColumns(matrix, positions, places, sources, put)
-            fill(request, groups, use_threads, memory)
+            missing.difference_update(self._found_in(columns).columns)
+            request = filling.requests.get(columns)
+            if request is None:
+                request = filling.requests[columns] = self._request(columns, filling)
+            if request.sources:
+                fill(request, groups, use_threads, memory)
         for place in sorted(missing):
             for rows in groups:
                 at = slice(rows.row, rows.row + rows.count)
@@ -328,6 +329,21 @@ class MatrixReading:
                     place,
                     at if rows.targets is None else rows.row + rows.targets,
                 )
+
+    def _request(self, columns: FileSchema, filling: _Filling) -> FilledColumns:
+        """Return the columns that the kernel decodes of files with these columns."""
+
+        def put(place: int, values: pa.Array, rows: GroupRows, first: int) -> None:
+            self._put(filling.target, place, values, rows, first)
+
+        found = self._found_in(columns)
+        kept = [i for i, place in enumerate(found.columns) if place not in filling.others]
+        positions, places, sources = found.positions, found.columns, bytes(found.sources)
+        if len(kept) < len(positions):
+            positions = array("i", [positions[i] for i in kept])
+            places = array("i", [places[i] for i in kept])
+            sources = bytes(sources[i] for i in kept)
+        return FilledColumns(filling.matrix, positions, places, sources, put)
 
     def _put(
         self, target: MatrixTarget, place: int, values: pa.Array, rows: GroupRows, first: int

@@ -16,6 +16,7 @@ import stat
 import threading
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
+from itertools import chain
 from typing import Any, Final, Self
 
 import pyarrow as pa
@@ -35,6 +36,8 @@ REMOTE_MAX_BYTES: Final = 32 << 20
 
 # Below this, threads cost more than the copying that they share.
 LOCAL_PARALLEL_BYTES: Final = 4 << 20
+# Each thread reads so many shares of the ranges, so that all threads end at about the same time.
+LOCAL_SHARES: Final = 4
 
 # Up to this size, memory for a read comes from the C library, which has it at hand.
 SMALL_READ_BYTES: Final = 256 << 10
@@ -353,7 +356,11 @@ def read_ranges(
     read = functools.partial(_read_noted, source)
     if use_threads and len(merged) > 1:
         threads = num_threads() if local else REMOTE_THREADS
-        buffers = list(pool("read", threads).map(read, merged))
+        # To hand over one range takes longer than most local reads.
+        size = -(-len(merged) // (LOCAL_SHARES * threads)) if local else 1
+        shares = [merged[first : first + size] for first in range(0, len(merged), size)]
+        found = pool("read", threads).map(lambda share: list(map(read, share)), shares)
+        buffers = list(chain.from_iterable(found))
     else:
         buffers = list(map(read, merged))
     starts = [offset for offset, _ in merged]
