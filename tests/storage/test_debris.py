@@ -242,6 +242,24 @@ def test_the_content_of_a_pipe_is_removed_by_the_next_upload(tmp_path, monkeypat
     assert list(temporary.iterdir()) == []
 
 
+def test_a_spool_is_locked_until_it_is_removed(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    unlink, alive = os.unlink, []
+
+    def look(path):
+        alive.extend(one.is_alive for one in find_debris(None, str(tmp_path)))
+        unlink(path)
+
+    monkeypatch.setattr(os, "unlink", look)
+    with spool() as file:
+        file.write(b"1")
+    assert alive == [True]
+    file = spool()
+    del file
+    assert alive == [True, True]
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_many_writers_at_once_do_not_disturb_each_other(tmp_path):
     """Each looks for debris while others make files, lock them and rename them."""
     errors = []

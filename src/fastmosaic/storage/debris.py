@@ -5,7 +5,8 @@ The system releases the lock when the process ends, however it ends: then what h
 locked file, but no lock, is debris at once. Where there are no such locks (network filesystems,
 object stores) and for jobs of many processes, it is debris when nothing was written for a while.
 
-temporary_name, staging_name, spool   names of what is removed at the end
+temporary_name, staging_name          names of what is removed at the end
+Spool, spool                          temporary files that are removed when they are closed
 Lock, is_lockable                     locks that end with the process
 MOVING                                marks a commit that has begun, which is never debris
 find_debris, debris_of, Debris        what others have left behind, and its removal
@@ -19,10 +20,11 @@ import os
 import re
 import stat
 import time
+import weakref
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from .listing import files_below, join
 from .location import as_arrow, is_fsspec, os_error
@@ -226,8 +228,28 @@ def _claimed(path: str) -> Iterator[bool]:
 # ---- spools
 
 
-def spool(suffix: str = "") -> Any:
-    """Open a file in the system's directory for temporary files; closing it removes it."""
+class Spool:
+    """A file in the system's directory for temporary files; closing it removes it.
+
+    It is removed while it is locked: after that, another process may take it for debris.
+    """
+
+    def __init__(self, file: Any) -> None:
+        self._file = file
+        self.close = weakref.finalize(self, _remove_spool, file)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+
+def spool(suffix: str = "") -> Spool:
+    """Open a temporary file for writing."""
     import tempfile  # imported on use, because it takes long
 
     directory = tempfile.gettempdir()
@@ -235,11 +257,16 @@ def spool(suffix: str = "") -> Any:
     is_locked = is_lockable(directory)
     prefix = f"fastmosaic-{'locked' if is_locked else 'tmp'}-"
     while True:
-        file = tempfile.NamedTemporaryFile(prefix=prefix, suffix=suffix)  # noqa: SIM115
+        file = tempfile.NamedTemporaryFile(prefix=prefix, suffix=suffix, delete=False)  # noqa: SIM115
         if not is_locked or keeps(file.name, file.fileno()):
-            return file
-        with suppress(FileNotFoundError):
-            file.close()
+            return Spool(file)
+        file.close()
+
+
+def _remove_spool(file: Any) -> None:
+    with suppress(FileNotFoundError):
+        os.unlink(file.name)
+    file.close()
 
 
 # ---- what others have left behind
