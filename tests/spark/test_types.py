@@ -166,14 +166,17 @@ def test_types_that_spark_cannot_read(
 
 @pytest.mark.since("4.1")
 def test_schemas_there_and_back() -> None:
+    inside = T.StructType().add("a", T.IntegerType()).add("b", T.ArrayType(T.StringType()))
     schema = T.StructType(
         [
-            T.StructField("s", T._parse_datatype_string("struct<a: int, b: array<string>>")),
+            T.StructField("s", inside),
             T.StructField("span", T.DayTimeIntervalType(), nullable=False),
             T.StructField("spans", T.ArrayType(T.DayTimeIntervalType(), containsNull=False)),
             T.StructField(
                 "deep",
-                T.MapType(T.ArrayType(T.LongType()), T.StructType().add("i", "interval day")),
+                T.MapType(
+                    T.ArrayType(T.LongType()), T.StructType().add("i", T.DayTimeIntervalType(0, 0))
+                ),
             ),
             T.StructField(
                 "times", T.StructType().add("ms", T.TimeType(3)).add("ns", T.TimeType(9))

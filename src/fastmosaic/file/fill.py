@@ -72,10 +72,10 @@ def fill_matrix(
     memory: Memory,
 ) -> None:
     """Decode rows of row groups into a matrix."""
-    _Filling(scanner, request, groups, memory).run(use_threads)
+    _Fill(scanner, request, groups, memory).run(use_threads)
 
 
-class _Filling:
+class _Fill:
     def __init__(
         self,
         scanner: Scanner,
