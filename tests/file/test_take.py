@@ -167,6 +167,25 @@ def test_only_the_wanted_rows_are_decoded():
         file.take(numbers)
 
 
+@pytest.mark.parametrize("element", [pa.int64(), pa.bool_(), pa.string()], ids=str)
+def test_only_the_wanted_lists_of_a_block_are_decoded(element):
+    """The memory of a result is limited to a thousandth of that of all lists."""
+    values = pa.array(range(1000)).cast(pa.string() if pa.types.is_string(element) else pa.int64())
+    values = values.cast(element).to_pylist()
+    rows = [None if i % 11 == 0 else [values[i % 1000], None] * (i % 6) for i in range(100_000)]
+    table = pa.table(
+        {"a": pa.array(rows, pa.list_(element)), "b": pa.nulls(100_000, pa.list_(element))}
+    )
+    data = written(table, array_layout="block", row_group_size=len(rows))
+    numbers = [99_999, 5, 11, 5, 50_000, 50_001]
+    for cache in (None, "64m"):
+        file = fm.MosaicFile(data, memory_limit=table.nbytes // 1000, cache=cache)
+        for _ in range(2):
+            assert_same(file.take(numbers), table.take(numbers))
+    with gathering(NEVER), pytest.raises(MemoryLimitError):
+        file.take(numbers)
+
+
 def test_only_row_groups_with_wanted_rows_are_read():
     table = wide_table(20_000, 20)
     source = Recorded(written(table, row_group_size=1000))
@@ -232,10 +251,11 @@ def test_samples_that_are_refused(n, error, told):
 # Damage
 
 
-def test_damaged_files():
+@pytest.mark.parametrize("layout", ["columns", "block"])
+def test_damaged_files(layout):
     """One wrong bit, anywhere: valid arrays, or an error of the file. Nothing crashes."""
     table = wide_table(600, 3)
-    data = bytearray(written(table, compression="none", annex=False))
+    data = bytearray(written(table, compression="none", annex=False, array_layout=layout))
     numbers = [3, 77, 599]
     expected = table.take(numbers)
     rng = random.Random(1)

@@ -6,9 +6,11 @@ import hashlib
 import json
 import os
 import random
+import re
 import subprocess
 import sys
 import zlib
+from array import array as int_array
 from decimal import Decimal
 from pathlib import Path
 
@@ -541,16 +543,17 @@ def test_decimals_may_be_wider_than_kudu_has_them():
     lists = pa.array([[Decimal(1), Decimal(-1), None]], pa.list_(pa.decimal128(4, 0)))
     assert len(array_block.encode(lists)) == len(array_block.encode_lists(lists, 64)) - 8
     block = array_block.encode_lists(lists, 64)
-    assert array_block.decode_lists(block, lists.type, 64, memory=Memory()).equals(lists)
+    opened = array_block.open_lists(block, 64)
+    assert array_block.decode_lists(opened, lists.type, Memory()).equals(lists)
 
 
 def test_number_of_rows_can_be_demanded():
     lists = pa.array([[1], [2]], pa.list_(pa.field("element", pa.int32(), nullable=False)))
     block = array_block.encode(lists)
-    decoded = array_block.decode_lists(block, lists.type, 32, num_rows=2, memory=Memory())
-    assert decoded.equals(lists)
+    opened = array_block.open_lists(block, 32, num_rows=2)
+    assert array_block.decode_lists(opened, lists.type, Memory()).equals(lists)
     with pytest.raises(CorruptFileError, match="2 arrays, but there are 3 rows"):
-        array_block.decode_lists(block, lists.type, 32, num_rows=3, memory=Memory())
+        array_block.open_lists(block, 32, num_rows=3)
 
 
 @pytest.mark.parametrize("form", [bytes, bytearray, memoryview, pa.py_buffer])
@@ -644,7 +647,8 @@ def test_values_outside_the_range_of_their_type(arrow):
 def check_lists(block, arrow, num_rows, nullable=True):
     """Check a block as the elements of a column of array data blocks."""
     bits = array_block.element_bits(arrow)
-    return array_block.check_lists(block, arrow, bits, num_rows=num_rows, nullable=nullable)
+    opened = array_block.open_lists(block, bits, num_rows=num_rows, nullable=nullable)
+    return array_block.check_lists(opened, arrow)
 
 
 @every_type
@@ -803,6 +807,146 @@ def test_heavy_damage_is_read_as_by_the_oracle(data):
         assert as_cells(array_block.decode(block, arrow, checksum=False), arrow) == cells
 
 
+# Some lists ----------------------------------------------------------------------------------
+
+
+def ranges_of(*edges):
+    return memoryview(int_array("q", edges))
+
+
+@st.composite
+def some_rows(draw, num_rows):
+    """Ascending ranges of rows, and the numbers of the rows."""
+    edges = sorted(draw(st.sets(st.integers(0, num_rows), max_size=12)))
+    pairs = list(zip(edges[::2], edges[1::2], strict=False))
+    if pairs and draw(st.booleans()):  # two ranges that are next to each other
+        pairs += [(pairs[-1][1], end) for end in range(pairs[-1][1] + 1, num_rows + 1)][:1]
+    numbers = [number for pair in pairs for number in range(*pair)]
+    return ranges_of(*(edge for pair in pairs for edge in pair)), numbers
+
+
+def gathered(block, arrow, ranges, memory=None, **options):
+    """Decode some lists of a block."""
+    bits = array_block.element_bits(arrow)
+    opened = array_block.open_lists(block, bits, ranges=ranges, **options)
+    return array_block.decode_lists(opened, pa.list_(arrow), memory or Memory())
+
+
+@every_type
+@given(data=st.data())
+def test_gathered_lists_are_those_of_the_oracle(arrow, data):
+    cells = data.draw(cells_of(arrow))
+    block = oracle.with_checksum(oracle.encode(cells, FORMS[arrow]))
+    ranges, numbers = data.draw(some_rows(len(cells)))
+    memory = Memory()
+    lists = gathered(block, arrow, ranges, memory, num_rows=len(cells))
+    lists.validate(full=arrow != pa.date64())
+    assert as_cells(lists, arrow) == [cells[number] for number in numbers]
+    if "view" not in str(arrow):  # which Arrow cannot take
+        taken = array_block.decode(block, arrow).take(pa.array(numbers, pa.int64()))
+        assert as_cells(lists, arrow) == as_cells(taken, arrow)
+
+    opened = array_block.open_lists(block, array_block.element_bits(arrow), ranges=ranges)
+    assert sum(array_block.measure_lists(opened, arrow)) >= memory.taken
+    assert array_block.check_lists(opened, arrow) == lists.null_count
+
+
+@pytest.mark.parametrize(
+    "edges", [(-1, 2), (0, 6), (2, 2), (3, 1), (0, 3, 2, 4), (5, 6), (2**62, 2**63 - 1)]
+)
+def test_ranges_that_do_not_exist(edges):
+    block = array_block.encode(pa.array([["a"], None, [], ["b", None], ["c"]]))
+    with pytest.raises(CorruptFileError, match="ranges of rows are out of order or out of range"):
+        gathered(block, pa.string(), ranges_of(*edges))
+
+
+def test_lists_are_gathered_once():
+    opened = array_block.open_lists(array_block.encode(pa.array([[1], [2]])), 64)
+    opened.gather(ranges_of(1, 2))
+    assert (opened.num_arrays, opened.num_elements) == (1, 1)
+    with pytest.raises(ValueError, match="gathered before"):
+        opened.gather(ranges_of(0, 1))
+
+
+@pytest.mark.parametrize("arrow", [pa.int8(), pa.float64(), pa.bool_(), pa.string()], ids=str)
+@pytest.mark.parametrize("nulls", [False, True])
+def test_only_the_wanted_lists_are_decoded(arrow, nulls):
+    """The memory of 3 of 100,000 lists is that of their 30 elements."""
+    elements = {pa.string(): ["text"], pa.bool_(): [True]}.get(arrow, [1]) * 9
+    cells = [[*elements, None] if nulls else [*elements, *elements[:1]]] * 50_000
+    mixed = pa.array([cells[0], [*elements, None] if nulls else None] * 50_000, pa.list_(arrow))
+    for lists in (pa.array(cells * 2, pa.list_(arrow)), mixed):
+        whole, memory = Memory(), Memory()
+        block = array_block.encode(lists)
+        opened = array_block.open_lists(block, array_block.element_bits(arrow))
+        array_block.decode_lists(opened, lists.type, whole)
+        found = gathered(block, arrow, ranges_of(7, 8, 500, 501, 99_998, 99_999), memory)
+        assert found.equals(lists.take([7, 500, 99_998]))
+        assert memory.taken <= 400 < whole.taken / 500
+
+
+def outcome(function):
+    """Return the result and None, or None and the message of the error."""
+    try:
+        return function(), None
+    except (CorruptFileError, UnsupportedError) as error:
+        return None, str(error)
+
+
+def check_gathered_damage(block, arrow, ranges, numbers):
+    """Some lists are refused as all are, unless the damage is in the values of others."""
+    whole, error = outcome(lambda: array_block.decode(block, arrow, checksum=False))
+    lists, own_error = outcome(lambda: gathered(block, arrow, ranges, checksum=False))
+    if lists is not None:
+        lists.validate(full=True)
+    if error is None and numbers[-1:] < [len(whole)]:
+        cells = as_cells(whole, arrow)
+        assert as_cells(lists, arrow) == [cells[number] for number in numbers]
+    elif error is not None and own_error != error:
+        assert own_error is None
+        assert re.search("not UTF-8|more digits than its type", error)
+
+
+@every_damaged
+@pytest.mark.parametrize("numbers", [[0], [1], [0, 2], [1, 2], [3]], ids=str)
+def test_some_lists_of_damaged_blocks(arrow, numbers):
+    block = oracle.encode(DAMAGED[arrow], FORMS[arrow])
+    if numbers[-1] >= len(DAMAGED[arrow]):
+        return
+    ranges = ranges_of(*(edge for number in numbers for edge in (number, number + 1)))
+    for size in range(len(block)):
+        with pytest.raises(CorruptFileError, match="array data block of"):
+            gathered(block[:size], arrow, ranges, checksum=False)
+    checked = oracle.with_checksum(block)
+    for at in range(len(checked)):
+        for change in (0x01, 0x80, 0xFF):
+            damaged = bytearray(checked)
+            damaged[at] ^= change
+            with pytest.raises(CorruptFileError, match="the checksum is wrong"):
+                gathered(damaged, arrow, ranges)
+            if at < len(block):
+                check_gathered_damage(damaged[:-4], arrow, ranges, numbers)
+
+
+@given(st.data())
+def test_some_lists_of_heavily_damaged_blocks(data):
+    arrow = data.draw(st.sampled_from(list(DAMAGED)))
+    block = bytearray(oracle.encode(DAMAGED[arrow], FORMS[arrow]))
+    for _ in range(data.draw(st.integers(1, 4))):
+        at = data.draw(st.integers(0, len(block)))
+        block[at : at + data.draw(st.integers(0, 3))] = data.draw(st.binary(max_size=3))
+    ranges, numbers = data.draw(some_rows(len(DAMAGED[arrow])))
+    check_gathered_damage(bytes(block), arrow, ranges, numbers)
+
+
+def test_text_of_other_lists_is_not_checked():
+    block = array_block.encode(pa.array([[b"ok"], [b"\xff"], [b"fine"]]))
+    found = gathered(block, pa.string(), ranges_of(0, 1, 2, 3))
+    assert found.to_pylist() == [["ok"], ["fine"]]
+    with pytest.raises(CorruptFileError, match="not UTF-8"):
+        gathered(block, pa.string(), ranges_of(1, 2))
+
+
 # Hostile numbers -----------------------------------------------------------------------------
 
 MOST = 2**30 - 1  # values that one run can have
@@ -860,9 +1004,22 @@ LIMITED = """
 import resource, sys
 resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))
 import pyarrow as pa
+from array import array
 from fastmosaic import CorruptFileError, MemoryLimitError, UnsupportedError, array_block
+from fastmosaic.format.array_block import decode_lists, element_bits, open_lists
+from fastmosaic.memory import Memory
 block = bytes.fromhex(sys.argv[1])
 for arrow in (pa.int8(), pa.int64(), pa.bool_(), pa.string(), pa.decimal256(38, 0)):
+    for edges in ([0, 1], [1, 3, 100, 102]):
+        ranges = memoryview(array("q", edges))
+        memory = Memory(16 << 20)
+        try:
+            some = open_lists(block, element_bits(arrow), checksum=False, ranges=ranges)
+            found = decode_lists(some, pa.list_(arrow), memory)
+        except (CorruptFileError, UnsupportedError) as error:
+            assert len(str(error)) < 300
+        else:
+            assert len(found) == sum(edges[1::2]) - sum(edges[::2])
     try:
         array_block.decode(block, arrow, checksum=False)
     except (CorruptFileError, UnsupportedError, MemoryLimitError) as error:
@@ -929,9 +1086,8 @@ def test_memory_taken_is_that_of_the_lists(data):
     cells = data.draw(cells_of(arrow))
     memory = Memory()
     block = oracle.with_checksum(oracle.encode(cells, FORMS[arrow]))
-    lists = array_block.decode_lists(
-        block, pa.list_(arrow), array_block.element_bits(arrow), memory=memory
-    )
+    opened = array_block.open_lists(block, array_block.element_bits(arrow))
+    lists = array_block.decode_lists(opened, pa.list_(arrow), memory)
     # Strings with 64 bits of offset are made of others after decoding.
     if arrow not in (pa.large_string(), pa.large_binary()):
         # Offsets of empty lists, and all of null lists and elements, are the same zeros.

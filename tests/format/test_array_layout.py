@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 import reference
-from files import their_reader
+from files import ALWAYS, gathering, their_reader
 from hypothesis import given, strategies as st
 from reference import sized, uv
 from strategies import FLAT_TYPES, assert_same, list_types, tables, write_options
@@ -357,6 +357,27 @@ def test_forgeries_are_refused(arguments, error, message):
         fm.read_table(forged(**{"data": sized(BLOCK), "num_rows": 7} | arguments))
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"num_rows": 8}, r"column 'x', .* 7 arrays, but there are 8 rows"),
+        ({"data": sized(BLOCK[:-1])}, r"column 'x', .*checksum"),
+        ({"descriptor": b"\xe0\1\0\4\1"}, "column 'x', offset 0: "),
+        ({"descriptor": b"\xe0\1\0\3\0"}, "column 'x', offset 0: there are 1 null elements"),
+    ],
+    ids=str,
+)
+def test_forgeries_are_refused_wherever_the_wanted_rows_are(arguments, message):
+    data = forged(**{"data": sized(BLOCK), "num_rows": 7} | arguments)
+    with gathering(ALWAYS):
+        assert fm.MosaicFile(forged(sized(BLOCK), 7)).take([4, 1])["x"].to_pylist() == [
+            [5, 6, 7, 8],
+            [],
+        ]
+        with pytest.raises(fm.CorruptFileError, match=message):
+            fm.MosaicFile(data).take([4, 1])
+
+
 def test_flags_that_a_reader_may_ignore():
     assert fm.read_table(forged(sized(BLOCK), 7, flags=0x01F0))["x"].to_pylist() == LISTS
 
@@ -468,6 +489,8 @@ def test_a_few_bytes_do_not_ask_for_all_memory():
     assert pa.total_allocated_bytes() <= before
     assert caught.value.size > 1000 * 65_535 * 4
     assert fm.read_table(data, memory_limit="300m").num_rows == 1000
+    two = fm.MosaicFile(data, memory_limit="1m").take([3, 999])  # 512 KiB
+    assert [len(x) for x in two["x"].to_pylist()] == [65_535] * 2
 
 
 def test_more_elements_than_arrow_has_offsets_for():

@@ -219,16 +219,14 @@ def test_gathered_rows_of_every_type(arrow, data, rng):
     check_gathered(Stored(table, rng), rng.random() < 0.5, rng)
 
 
-@given(table=SOME_TABLES, rng=SEEDS)
-def test_rows_gathered_from_damaged_pages_are_right_or_refused(table, rng):
+def check_gathered_damage(stored, rng):
     """Any byte may be wrong: no read leaves the page, and what is returned is a valid array."""
-    stored = Stored(table, rng)
     slots = [None if slot is None else bytearray(slot) for slot in stored.slots()]
     for slot in filter(None, slots):
         slot[rng.randrange(len(slot))] = rng.choice([0, 1, 0x7F, 0x80, 0xFF, rng.randrange(256)])
     columns = stored.columns
     flats = bucket.flat_of(columns, range(columns.num_columns))
-    ranges, numbers = some_ranges(table.num_rows, rng)
+    ranges, numbers = some_ranges(stored.table.num_rows, rng)
     try:
         pages = bucket.open_slots([slots[i] for i in flats], columns, flats, stored.rows)
         decoder = ColumnDecoder(pages, range(len(flats)), columns, range(columns.num_columns))
@@ -240,12 +238,24 @@ def test_rows_gathered_from_damaged_pages_are_right_or_refused(table, rng):
         found.validate(full=True)
 
 
+@given(table=SOME_TABLES, rng=SEEDS)
+def test_rows_gathered_from_damaged_pages_are_right_or_refused(table, rng):
+    check_gathered_damage(Stored(table, rng), rng)
+
+
+@given(table=BLOCK_TABLES, rng=SEEDS)
+def test_rows_gathered_from_damaged_array_data_blocks_are_right_or_refused(table, rng):
+    check_gathered_damage(Stored(table, rng, blocks=True), rng)
+
+
 @pytest.mark.parametrize("ranges", [[-1, 2], [0, 6], [2, 2], [3, 1], [0, 3, 2, 4], [5, 6]])
-def test_ranges_that_do_not_exist(ranges):
-    stored = Stored(pa.table({"a": range(5), "b": [[1]] * 5}), random.Random(0))
-    for column in (0, 1):
+@pytest.mark.parametrize("blocks", [False, True], ids=["columns", "block"])
+def test_ranges_that_do_not_exist(ranges, blocks):
+    table = pa.table({"a": range(5), "b": [[1]] * 5, "c": pa.nulls(5, pa.list_(pa.int8()))})
+    stored = Stored(table, random.Random(0), blocks)
+    for column in range(3):
         decoder = stored.opened(True, [column])
-        with pytest.raises(CorruptFileError, match="more elements than are stored"):
+        with pytest.raises(CorruptFileError, match=r"more elements than are stored|out of range"):
             decoder.gather(memoryview(int_array("q", ranges)))
 
 
@@ -552,6 +562,24 @@ def test_what_is_measured_of_array_data_blocks_is_taken(table, rng, paged):
     size = taken(stored, paged)
     assert size <= sum(stored.opened(paged).measure(table.num_rows)) + padding
     assert size <= stored.opened(paged).bound() + padding
+
+
+@given(table=BLOCK_TABLES, rng=SEEDS, paged=st.booleans())
+def test_what_is_measured_of_gathered_array_data_blocks_is_taken(table, rng, paged):
+    stored = Stored(table, rng, blocks=True)
+    padding = PADDING * stored.columns.num_flat
+    ranges, numbers = some_ranges(table.num_rows, rng)
+
+    def opened():
+        decoder = stored.opened(paged)
+        decoder.gather(ranges)
+        return decoder
+
+    memory = Memory()
+    arrays = decoded(opened(), len(numbers), nullable(stored.table.schema), memory)
+    assert memory.taken <= sum(opened().measure(len(numbers))) + padding
+    assert memory.taken <= opened().bound() + padding
+    assert opened().check(len(numbers)) == sum(array.null_count for array in arrays)
 
 
 @pytest.mark.parametrize("element", [pa.bool_(), pa.int8(), pa.int64(), pa.string()], ids=str)

@@ -260,10 +260,11 @@ class _Wanted:
 def _page(pages: Pages, number: int, path: str, node: Node, stored: int) -> Page:
     encoding = _BY_NUMBER[pages.encoding(number)]
     num_rows, null_count = pages.num_rows(number), pages.null_count(number)
-    block = pages.block(number) if node.type.kind == Kind.ARRAY_BLOCK else None
-    if block is not None:
-        encoding = Encoding.ARRAY_BLOCK
-        null_count = list_blocks.check(block, node.type, num_rows)
+    if node.type.kind == Kind.ARRAY_BLOCK:
+        block = list_blocks.opened(pages.block(number), node.type, num_rows)
+        if block is not None:
+            encoding = Encoding.ARRAY_BLOCK
+            null_count = list_blocks.check(block, node.type)
     return Page(
         path,
         "lengths" if node.children else str(node.type.arrow),

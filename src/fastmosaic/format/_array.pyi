@@ -19,6 +19,8 @@ def encode(
 ) -> bytes: ...
 
 class Block:
+    bits: int
+    num_bytes: int
     num_arrays: int
     num_valid_arrays: int
     num_elements: int
@@ -26,6 +28,7 @@ class Block:
     text_size: int
     ordinal: int
     def __init__(self, data: Any, *, bits: int, checksum: bool) -> None: ...
+    def gather(self, ranges: memoryview[int]) -> None: ...
     def fill_lists(self, offsets: memoryview, validity: memoryview | None) -> None: ...
     def fill_validity(self, out: memoryview) -> None: ...
     def fill_values(

@@ -20,7 +20,7 @@ than a block can contain).
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uintptr_t
-from libc.stdlib cimport free, malloc
+from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
@@ -56,6 +56,7 @@ cdef enum Fault:
     BAD_SIZE
     BAD_OFFSETS
     BAD_UTF8
+    BAD_RANGE
     TOO_LONG
     TOO_MANY_ELEMENTS
     BAD_DECIMAL
@@ -81,6 +82,7 @@ _FACTS = (
     "the values are cut off, or bytes follow them",
     "an offset is cut off, out of order or out of range",
     "a string is not UTF-8",
+    "ranges of rows are out of order or out of range",
     "an array has more than 65,535 elements",
     "there are more than 1,073,741,823 arrays or elements",
     "a decimal has more digits than its type",
@@ -307,26 +309,94 @@ cdef inline int64_t count_ones(const uint8_t* bits, int64_t size, int64_t start,
     return ones
 
 
-cdef int check_runs(Reader section, int width, int64_t count, int64_t* total) noexcept nogil:
-    """Check that the section contains `count` values; sum them if they have 1 or 16 bits."""
-    cdef Run run
-    cdef int64_t missing = count, i
+# A section that is read part by part: values that are all in one run.
+cdef struct Walk:
+    Reader section
+    int width
+    int64_t end     # values in the section
+    int64_t at      # values that were read
+    Run run
+    int64_t first   # the last part: `count` values of the run from this one on
+    int64_t count
+
+
+cdef inline void begin(Walk* walk, Reader section, int width, int64_t end) noexcept nogil:
+    memset(walk, 0, sizeof(Walk))
+    walk.section = section
+    walk.width = width
+    walk.end = end
+
+
+cdef inline int take_part(Walk* walk, int64_t stop) noexcept nogil:
+    """Read the next part, up to value `stop` at most."""
     cdef int fault
-    total[0] = 0
-    while left(&section):
-        fault = take_run(&section, width, missing, &run)
+    walk.first += walk.count
+    walk.count = 0
+    if walk.first == walk.run.count:
+        fault = take_run(&walk.section, walk.width, walk.end - walk.at, &walk.run)
         if fault:
             return fault
-        missing -= run.count
-        if not run.literal:
-            if width <= 16:
-                total[0] += <int64_t>run.value * run.count
-        elif width == 1:
-            total[0] += count_ones(run.data, run.size, 0, run.count)
-        elif width == 16:
-            for i in range(run.count):
-                total[0] += fm_load16(run.data + 2 * i)
-    return TOO_FEW if missing else FINE
+        walk.first = 0
+    walk.count = min(walk.run.count - walk.first, stop - walk.at)
+    walk.at += walk.count
+    return FINE
+
+
+cdef inline int64_t sum_part(const Walk* walk) noexcept nogil:
+    """Sum the values, of 1 or 16 bits, of the last part."""
+    cdef int64_t i, sum = 0
+    if not walk.run.literal:
+        return <int64_t>walk.run.value * walk.count
+    if walk.width == 1:
+        return count_ones(walk.run.data, walk.run.size, walk.first, walk.count)
+    for i in range(walk.first, walk.first + walk.count):
+        sum += fm_load16(walk.run.data + 2 * i)
+    return sum
+
+
+cdef int check_runs(Reader section, int width, int64_t count, int64_t* total) noexcept nogil:
+    """Check that the section contains `count` values; sum them if they have 1 or 16 bits."""
+    cdef Walk walk
+    cdef int fault
+    begin(&walk, section, width, count)
+    total[0] = 0
+    while left(&walk.section):
+        fault = take_part(&walk, count)
+        if fault:
+            return fault
+        if width == 1 or width == 16:
+            total[0] += sum_part(&walk)
+    return TOO_FEW if walk.at < count else FINE
+
+
+# The functions below read the values between edges: ascending positions where the first range
+# starts, where it stops, where the second one starts, and so on. `check_runs` has checked these
+# runs, but a caller may change the bytes in the meantime.
+
+
+cdef int64_t covered(const int64_t* edges, int64_t num_edges) noexcept nogil:
+    """Return how many values the ranges have."""
+    cdef int64_t i, count = 0
+    for i in range(1, num_edges, 2):
+        count += edges[i] - edges[i - 1]
+    return count
+
+
+cdef int sums_before(Reader section, int width, int64_t end, const int64_t* edges,
+                     int64_t num_edges, int64_t* sums) noexcept nogil:
+    """Sum the values of 1 or 16 bits before each edge."""
+    cdef Walk walk
+    cdef int64_t i, sum = 0
+    cdef int fault
+    begin(&walk, section, width, end)
+    for i in range(num_edges):
+        while walk.at < edges[i]:
+            fault = take_part(&walk, edges[i])
+            if fault:
+                return fault
+            sum += sum_part(&walk)
+        sums[i] = sum
+    return FINE
 
 
 cdef void set_bits(uint8_t* out, int64_t start, int64_t count) noexcept nogil:
@@ -340,11 +410,23 @@ cdef void set_bits(uint8_t* out, int64_t start, int64_t count) noexcept nogil:
         out[(start + count) >> 3] |= <uint8_t>low_bits(count & 7)
 
 
-cdef void add_bits(uint8_t* out, int64_t start, const uint8_t* bits, int64_t count) noexcept nogil:
-    """Copy `count` bits to bit `start` of `out`, which must contain zeros there."""
-    cdef int64_t i, whole = count >> 3
-    cdef int shift = <int>(start & 7), rest = <int>(count & 7)
+cdef void add_bits(uint8_t* out, int64_t start, const uint8_t* bits, int64_t first,
+                   int64_t count) noexcept nogil:
+    """Copy `count` bits from bit `first` to bit `start` of `out`, where there must be zeros."""
+    cdef int64_t i, whole
+    cdef int shift, rest, head = <int>min(-first & 7, count)
     cdef uint32_t byte
+    cdef uint8_t few
+    bits += first >> 3
+    if head:
+        few = bits[0] >> (first & 7)
+        add_bits(out, start, &few, 0, head)
+        bits += 1
+        start += head
+        count -= head
+    whole = count >> 3
+    shift = <int>(start & 7)
+    rest = <int>(count & 7)
     out += start >> 3
     if shift == 0:
         memcpy(out, bits, whole)
@@ -360,40 +442,48 @@ cdef void add_bits(uint8_t* out, int64_t start, const uint8_t* bits, int64_t cou
             out[whole + 1] = <uint8_t>(byte >> 8)
 
 
-# `check_runs` has checked these runs, but a caller may change the bytes in the meantime.
-
-
-cdef int fill_bits(Reader section, int64_t count, uint8_t* out) noexcept nogil:
-    cdef Run run
-    cdef int64_t done = 0
+cdef int fill_bits(Reader section, int64_t end, const int64_t* edges, int64_t num_edges,
+                   uint8_t* out) noexcept nogil:
+    cdef Walk walk
+    cdef int64_t i, done = 0
     cdef int fault
-    memset(out, 0, (count + 7) // 8)
-    while done < count:
-        fault = take_run(&section, 1, count - done, &run)
-        if fault:
-            return fault
-        if run.literal:
-            add_bits(out, done, run.data, run.count)
-        elif run.value:
-            set_bits(out, done, run.count)
-        done += run.count
+    memset(out, 0, (covered(edges, num_edges) + 7) // 8)
+    begin(&walk, section, 1, end)
+    for i in range(num_edges):
+        while walk.at < edges[i]:
+            fault = take_part(&walk, edges[i])
+            if fault:
+                return fault
+            if i & 1 == 0:
+                continue
+            if walk.run.literal:
+                add_bits(out, done, walk.run.data, walk.first, walk.count)
+            elif walk.run.value:
+                set_bits(out, done, walk.count)
+            done += walk.count
     return FINE
 
 
-cdef int fill_offsets(Reader section, int64_t count, int64_t sum, int32_t* out) noexcept nogil:
+cdef int fill_offsets(Reader section, int64_t end, const int64_t* edges, int64_t num_edges,
+                      int64_t sum, int32_t* out) noexcept nogil:
     """Write the cumulative sum of the lengths, which must end at `sum`."""
-    cdef Run run
-    cdef int64_t done = 0, i, total = 0
+    cdef Walk walk
+    cdef int64_t i, k, total = 0
     cdef int fault
     out[0] = 0
-    while done < count:
-        fault = take_run(&section, 16, count - done, &run)
-        if fault:
-            return fault
-        for i in range(run.count):
-            total += fm_load16(run.data + 2 * i) if run.literal else <int64_t>run.value
-            out[done + i + 1] = <int32_t>total
-        done += run.count
+    begin(&walk, section, 16, end)
+    for i in range(num_edges):
+        while walk.at < edges[i]:
+            fault = take_part(&walk, edges[i])
+            if fault:
+                return fault
+            if i & 1 == 0:
+                continue
+            for k in range(walk.first, walk.first + walk.count):
+                total += (fm_load16(walk.run.data + 2 * k) if walk.run.literal
+                          else <int64_t>walk.run.value)
+                out += 1
+                out[0] = <int32_t>total
     return FINE if total == sum else BAD_SUM
 
 
@@ -893,20 +983,28 @@ cdef bytes encode_arrays(const ArrowArray* rows, const ArrowArray* values, int b
 cdef class Block:
     """A block whose counts and runs have been checked; it fills the buffers of Arrow arrays.
 
-    An element has `bits` bits: a boolean 1, a string or binary 0. `fill_lists` also checks that
-    null arrays have no elements, and `fill_strings` checks the strings.
+    An element has `bits` bits: a boolean 1, a string or binary 0. `fill_strings` also checks the
+    strings. After `gather`, the counts and buffers are those of some arrays only.
     """
 
     cdef Held _held
     cdef Reader _flat, _lengths, _rows
-    cdef const uint8_t* _data
-    cdef int64_t _data_size
-    cdef int _bits
+    cdef const uint8_t* _values          # of strings: their text
+    cdef Reader _starts                  # of strings: where each of them starts, encoded
+    cdef readonly int bits
+    cdef int64_t _all_arrays, _all_elements, _all_values, _all_text
+    # Edges of the wanted arrays, followed by those of their elements, values and text.
+    cdef int64_t* _edges
+    cdef int64_t _num_edges              # of each of them
+    cdef int64_t[8] _own_edges           # if all arrays are wanted
+    cdef uint8_t* _gathered              # the wanted values
+    cdef uint32_t* _gathered_starts
+    cdef readonly int64_t num_bytes
     cdef readonly int64_t num_arrays
     cdef readonly int64_t num_valid_arrays
     cdef readonly int64_t num_elements
-    cdef readonly int64_t num_values      # elements that are not null
-    cdef readonly int64_t text_size       # bytes of all strings
+    cdef readonly int64_t num_values     # elements that are not null
+    cdef readonly int64_t text_size      # bytes of all strings
     cdef readonly int64_t ordinal
 
     def __cinit__(self, data, *, int bits, bint checksum):
@@ -914,15 +1012,24 @@ cdef class Block:
         if bits not in (0, 1, 8, 16, 32, 64, 128):
             raise ValueError(f"elements of {bits} bits")
         self._held = Held(data)
-        self._bits = bits
+        self.bits = bits
+        self._edges = self._own_edges
+        self._num_edges = 2
         with nogil:
             fault = self._open(self._held.reader, checksum)
         if fault:
             fail(fault)
 
+    def __dealloc__(self):
+        if self._edges != self._own_edges:
+            free(self._edges)
+        free(self._gathered)
+        free(self._gathered_starts)
+
     cdef int _open(self, Reader reader, bint checksum) noexcept nogil:
         cdef int64_t total
         cdef int fault
+        self.num_bytes = left(&reader)
         if checksum:
             if left(&reader) < 4:
                 return CHECKSUM
@@ -944,32 +1051,117 @@ cdef class Block:
         if total != self.num_elements:
             return BAD_SUM
         fault = check_runs(self._rows, 1, self.num_arrays, &self.num_valid_arrays)
+        if not fault:
+            fault = check_nulls(self._lengths, self._rows, self.num_arrays)
         if fault:
             return fault
         fault = check_runs(self._flat, 1, self.num_elements, &self.num_values)
         if fault:
             return fault
-        self._data = reader.at
-        self._data_size = left(&reader)
-        return self._open_data()
+        fault = self._open_data(reader.at, left(&reader))
+        self._own_edges[1] = self._all_arrays = self.num_arrays
+        self._own_edges[3] = self._all_elements = self.num_elements
+        self._own_edges[5] = self._all_values = self.num_values
+        self._own_edges[7] = self._all_text = self.text_size
+        return fault
 
-    cdef int _open_data(self) noexcept nogil:
-        cdef int64_t start = 8 if self._bits else 12, count, end
-        if self._data_size < start:
+    cdef int _open_data(self, const uint8_t* data, int64_t size) noexcept nogil:
+        cdef int64_t start = 8 if self.bits else 12, count, end
+        if size < start:
             return BAD_HEADER
-        count = fm_load32(self._data + (0 if self._bits else 4))
-        self.ordinal = fm_load32(self._data + (4 if self._bits else 0))
+        count = fm_load32(data + (0 if self.bits else 4))
+        self.ordinal = fm_load32(data + (4 if self.bits else 0))
         if count != self.num_values:
             return BAD_VALUES
-        if self._bits:
-            return FINE if self._data_size == start + (count * self._bits + 7) // 8 else BAD_SIZE
-        end = fm_load32(self._data + 8)
+        self._values = data + start
+        if self.bits:
+            return FINE if size == start + (count * self.bits + 7) // 8 else BAD_SIZE
+        end = fm_load32(data + 8)
         # Four starts need at least five bytes.
-        if end < start or end > self._data_size or (count + 3) // 4 * 5 > self._data_size - end:
+        if end < start or end > size or (count + 3) // 4 * 5 > size - end:
             return BAD_SIZE
         self.text_size = end - start
-        if count == 0 and self._data_size != start:
+        self._starts.at = data + end
+        self._starts.end = data + size
+        if count == 0 and size != start:
             return BAD_SIZE
+        return FINE
+
+    def gather(self, const int64_t[::1] ranges not None):
+        """Keep only some arrays; `ranges` are start and stop of each range, ascending.
+
+        Of the other arrays, only the starts of strings are checked.
+        """
+        cdef int64_t count = ranges.shape[0] // 2 * 2
+        cdef int64_t* edges
+        cdef int fault
+        if self._edges != self._own_edges:
+            raise ValueError("arrays were gathered before")
+        edges = <int64_t*>malloc((4 * count + 1) * sizeof(int64_t))
+        if edges == NULL:
+            raise MemoryError
+        if count:
+            memcpy(edges, &ranges[0], count * sizeof(int64_t))
+        self._edges = edges
+        self._num_edges = count
+        with nogil:
+            fault = self._gather()
+        if fault:
+            self._num_edges = 0  # nothing can be filled in afterwards
+            fail(fault)
+
+    cdef int _gather(self) noexcept nogil:
+        cdef int64_t* rows = self._edges
+        cdef int64_t* elements = rows + self._num_edges
+        cdef int64_t* values = elements + self._num_edges
+        cdef int64_t i, row = 0
+        cdef int fault
+        for i in range(self._num_edges):
+            if rows[i] < row + (i & 1) or rows[i] > self._all_arrays:
+                return BAD_RANGE
+            row = rows[i]
+        fault = sums_before(self._rows, 1, self._all_arrays, rows, self._num_edges, values)
+        if not fault:
+            self.num_valid_arrays = covered(values, self._num_edges)
+            fault = sums_before(self._lengths, 16, self._all_arrays, rows, self._num_edges,
+                                elements)
+        if not fault:
+            fault = sums_before(self._flat, 1, self._all_elements, elements, self._num_edges,
+                                values)
+        if fault:
+            return fault
+        if self._num_edges and values[self._num_edges - 1] > self._all_values:
+            return BAD_VALUES
+        self.num_arrays = covered(rows, self._num_edges)
+        self.num_elements = covered(elements, self._num_edges)
+        self.num_values = covered(values, self._num_edges)
+        return self._gather_values(values)
+
+    cdef int _gather_values(self, const int64_t* edges) noexcept nogil:
+        cdef int64_t i, start, count, done = 0, size = self.num_values * self.bits
+        cdef int fault, width = max(1, self.bits // 8)
+        if self.bits == 0:
+            self._gathered_starts = <uint32_t*>malloc((self.num_values + 1) * sizeof(uint32_t))
+            if self._gathered_starts == NULL:
+                return NO_MEMORY
+            fault = self._read_starts(self._gathered_starts)
+            if fault:
+                return fault
+            edges += self._num_edges
+            self.text_size = covered(edges, self._num_edges)
+            size = 8 * self.text_size
+        self._gathered = <uint8_t*>calloc((size + 7) // 8 + 1, 1)
+        if self._gathered == NULL:
+            return NO_MEMORY
+        for i in range(0, self._num_edges, 2):
+            start = edges[i]
+            count = edges[i + 1] - start
+            if self.bits == 1:
+                add_bits(self._gathered, done, self._values, start, count)
+            else:
+                memcpy(self._gathered + done * width, self._values + start * width, count * width)
+            done += count
+        self._values = self._gathered
         return FINE
 
     def fill_lists(self, uint8_t[::1] offsets not None, uint8_t[::1] validity):
@@ -982,12 +1174,11 @@ cdef class Block:
         if nulls:
             check_size(validity, (self.num_arrays + 7) // 8)
         with nogil:
-            fault = fill_offsets(self._lengths, self.num_arrays, self.num_elements,
-                                 <int32_t*>&offsets[0])
+            fault = fill_offsets(self._lengths, self._all_arrays, self._edges, self._num_edges,
+                                 self.num_elements, <int32_t*>&offsets[0])
             if nulls and not fault:
-                fault = fill_bits(self._rows, self.num_arrays, &validity[0])
-                if not fault:
-                    fault = check_nulls(<int32_t*>&offsets[0], &validity[0], self.num_arrays)
+                fault = fill_bits(self._rows, self._all_arrays, self._edges, self._num_edges,
+                                  &validity[0])
         if fault:
             fail(fault)
 
@@ -997,7 +1188,8 @@ cdef class Block:
         check_size(out, (self.num_elements + 7) // 8)
         if self.num_elements:
             with nogil:
-                fault = fill_bits(self._flat, self.num_elements, &out[0])
+                fault = fill_bits(self._flat, self._all_elements, self._edges + self._num_edges,
+                                  self._num_edges, &out[0])
                 if not fault and self.num_values != count_ones(
                         &out[0], (self.num_elements + 7) // 8, 0, self.num_elements):
                     fault = BAD_VALUES
@@ -1008,8 +1200,8 @@ cdef class Block:
         """Fill in the elements with `arrow_bits` each; nulls become zero."""
         cdef bint nulls = self.num_values < self.num_elements
         cdef const uint8_t* valid = NULL
-        if not (self._bits == arrow_bits or 32 <= self._bits < arrow_bits <= 256):
-            raise ValueError(f"{self._bits} bits as {arrow_bits}")
+        if not (self.bits == arrow_bits or 32 <= self.bits < arrow_bits <= 256):
+            raise ValueError(f"{self.bits} bits as {arrow_bits}")
         check_size(out, (self.num_elements * arrow_bits + 7) // 8)
         if self.num_elements == 0:
             return
@@ -1017,18 +1209,18 @@ cdef class Block:
             check_size(validity, (self.num_elements + 7) // 8)
             valid = &validity[0]
         with nogil:
-            if self._bits == 1:
-                spread_booleans(&out[0], self.num_elements, valid, self._data + 8)
+            if self.bits == 1:
+                spread_booleans(&out[0], self.num_elements, valid, self._values)
             else:
-                spread_fixed(&out[0], arrow_bits // 8, self.num_elements, valid, self._data + 8,
-                             self._bits // 8)
+                spread_fixed(&out[0], arrow_bits // 8, self.num_elements, valid, self._values,
+                             self.bits // 8)
 
     def fill_strings(self, uint8_t[::1] offsets not None, uint8_t[::1] text not None,
                      uint8_t[::1] validity, bint utf8):
         """Fill in the 32-bit offsets and the bytes of the strings; nulls are empty."""
         cdef bint nulls = self.num_values < self.num_elements
         cdef int fault
-        if self._bits or self.text_size > MAX_OFFSET:
+        if self.bits or self.text_size > MAX_OFFSET:
             raise OverflowError(f"{self.text_size} bytes of text")
         check_size(offsets, 4 * (self.num_elements + 1))
         check_size(text, self.text_size)
@@ -1037,7 +1229,7 @@ cdef class Block:
         with nogil:
             fault = self._fill_starts(<uint32_t*>&offsets[0])
             if not fault and self.text_size:
-                memcpy(&text[0], self._data + 12, self.text_size)
+                memcpy(&text[0], self._values, self.text_size)
                 if utf8 and not strings_are_utf8(&text[0], self.text_size, <uint32_t*>&offsets[0],
                                                  0, self.num_values):
                     fault = BAD_UTF8
@@ -1054,15 +1246,15 @@ cdef class Block:
         """
         cdef uint8_t[16] value
         cdef int64_t i
-        cdef int fault = FINE, width = self._bits // 8
+        cdef int fault = FINE, width = self.bits // 8
         if width < 4 or not 0 <= digits <= MAX_DIGITS or limit < 0:
-            raise ValueError(f"{self._bits} bits with {digits} digits up to {limit}")
+            raise ValueError(f"{self.bits} bits with {digits} digits up to {limit}")
         with nogil:
             for i in range(self.num_values):
                 if width == 16:
-                    memcpy(value, self._data + 8 + 16 * i, 16)
+                    memcpy(value, self._values + 16 * i, 16)
                 else:
-                    widen(value, 16, self._data + 8 + width * i, width)
+                    widen(value, 16, self._values + width * i, width)
                 if digits and not fm_has_digits(fm_load64(value), fm_load64(value + 8), digits):
                     fault = BAD_DECIMAL
                 elif limit and fm_load64(value) >= <uint64_t>limit:
@@ -1071,55 +1263,87 @@ cdef class Block:
             fail(fault)
 
     def check(self, bint utf8):
-        """Check what `fill_lists` and `fill_strings` check, in memory for the stored bytes only."""
+        """Check what `fill_strings` checks, in memory for the stored bytes only."""
         cdef uint32_t* starts = NULL
-        cdef int fault
+        cdef int fault = FINE
         with nogil:
-            fault = check_null_runs(self._lengths, self._rows, self.num_arrays)
-            if not fault and self._bits == 0:
+            if self.bits == 0:
                 starts = <uint32_t*>malloc((self.num_values + 1) * sizeof(uint32_t))
                 fault = NO_MEMORY if starts == NULL else self._fill_starts(starts)
                 if not fault and utf8 and not strings_are_utf8(
-                        self._data + 12, self.text_size, starts, 0, self.num_values):
+                        self._values, self.text_size, starts, 0, self.num_values):
                     fault = BAD_UTF8
                 free(starts)
         if fault:
             fail(fault)
 
     cdef int _fill_starts(self, uint32_t* out) noexcept nogil:
-        """Decode the starts of the non-null strings, beginning with 0, and the end of the last."""
-        cdef const uint8_t* at = self._data + 12 + self.text_size
-        cdef const uint8_t* end = self._data + self._data_size
-        cdef int64_t k = 0
-        cdef uint32_t start, before = 12
-        cdef int tag, i, j, length
-        while k < self.num_values:
-            if at == end:
+        """Write the starts of the non-null strings, beginning with 0, and the end of the last."""
+        if self._gathered_starts == NULL:
+            return self._read_starts(out)
+        memcpy(out, self._gathered_starts, (self.num_values + 1) * sizeof(uint32_t))
+        return FINE
+
+    cdef int _read_starts(self, uint32_t* out) noexcept nogil:
+        """Decode the starts, and find the edges of the text."""
+        cdef const int64_t* values = self._edges + 2 * self._num_edges
+        cdef int64_t* texts = self._edges + 3 * self._num_edges
+        cdef int64_t k, edge = 0, stop = values[0] if self._num_edges else -1
+        cdef int64_t count = self._all_values, size = self._all_text
+        cdef uint32_t[4] group
+        cdef uint32_t start, before = 12, passed = 12
+        cdef Reader reader = self._starts
+        cdef int i
+        for k in range(0, count, 4):
+            if not take_group(&reader, group):
                 return BAD_OFFSETS
-            tag = at[0]
-            at += 1
-            for i in range(4):
-                length = (tag >> (6 - 2 * i) & 3) + 1
-                if length > end - at:
+            for i in range(<int>min(<int64_t>4, count - k)):
+                start = group[i]
+                if start < before or start - 12 > size or (k + i == 0 and start != 12):
                     return BAD_OFFSETS
-                start = 0
-                for j in range(length):
-                    start |= <uint32_t>at[j] << (8 * j)
-                at += length
-                if k < self.num_values:
-                    if start < before or start - 12 > self.text_size or (k == 0 and start != 12):
-                        return BAD_OFFSETS
-                    out[k] = start - 12
-                    before = start
-                    k += 1
-        out[k] = <uint32_t>self.text_size
-        return FINE if at == end else BAD_OFFSETS
+                before = start
+                while stop == k + i:
+                    texts[edge] = start - 12
+                    if edge & 1 == 0:
+                        passed += <uint32_t>(texts[edge] - (texts[edge - 1] if edge else 0))
+                    edge += 1
+                    stop = values[edge] if edge < self._num_edges else -1
+                out[0] = start - passed
+                out += edge & 1
+        while edge < self._num_edges:
+            texts[edge] = size
+            edge += 1
+        out[0] = <uint32_t>covered(texts, self._num_edges)
+        return FINE if left(&reader) == 0 else BAD_OFFSETS
 
 
 cdef int check_size(const uint8_t[::1] buffer, int64_t size) except -1:
     if buffer is None or buffer.shape[0] < size:
         raise ValueError(f"the buffer must have {size} bytes")
     return 0
+
+
+cdef inline bint take_group(Reader* reader, uint32_t* group) noexcept nogil:
+    """Read four numbers, and a byte before them with the length of each."""
+    cdef int i, k, length, tag
+    cdef bint is_near_end
+    if left(reader) == 0:
+        return False
+    tag = reader.at[0]
+    reader.at += 1
+    is_near_end = left(reader) < 16
+    for i in range(4):
+        length = (tag >> (6 - 2 * i) & 3) + 1
+        if is_near_end:
+            if length > left(reader):
+                return False
+            group[i] = 0
+            for k in range(length):
+                group[i] |= <uint32_t>reader.at[k] << (8 * k)
+        else:
+            group[i] = fm_load32(reader.at) & <uint32_t>0xFFFFFFFF >> (32 - 8 * length)
+        reader.at += length
+    return True
 
 
 cdef bint take_section(Reader* reader, Reader* section) noexcept nogil:
@@ -1132,54 +1356,37 @@ cdef bint take_section(Reader* reader, Reader* section) noexcept nogil:
     return True
 
 
-cdef int check_nulls(const int32_t* offsets, const uint8_t* validity, int64_t count) noexcept nogil:
-    """Check that no null list has elements."""
-    cdef int64_t row = 0, size = (count + 7) // 8, i
+cdef int check_nulls(Reader lengths, Reader rows, int64_t count) noexcept nogil:
+    """Check that no null array has elements, run by run."""
+    cdef Walk length, row
+    cdef int64_t first, done, i
     cdef uint64_t nulls
-    cdef int step
-    while row < count:
-        step = <int>min(<int64_t>64, count - row)
-        nulls = ~fm_bits(validity, size, row, step) & low_bits(step)
-        while nulls:
-            i = row + fm_ctz64(nulls)
-            nulls &= nulls - 1
-            if offsets[i] != offsets[i + 1]:
-                return NULL_WITH_ELEMENTS
-        row += step
-    return FINE
-
-
-cdef int check_null_runs(Reader lengths, Reader rows, int64_t count) noexcept nogil:
-    """Check that no null list has elements, run by run."""
-    cdef Run length, row
-    cdef int64_t done = 0, in_length = 0, in_row = 0, i, step
-    cdef int fault
-    length.count = row.count = 0
-    length.literal = row.literal = False
-    length.value = row.value = 0
-    while done < count:
-        if in_length == length.count:
-            fault = take_run(&lengths, 16, count - done, &length)
+    cdef int fault, step
+    begin(&length, lengths, 16, count)
+    begin(&row, rows, 1, count)
+    while length.at < count:
+        if row.at == length.at:
+            fault = take_part(&row, count)
             if fault:
                 return fault
-            in_length = 0
-        if in_row == row.count:
-            fault = take_run(&rows, 1, count - done, &row)
-            if fault:
-                return fault
-            in_row = 0
-        step = min(length.count - in_length, row.count - in_row)
-        if not length.literal and not row.literal:
-            if length.value and not row.value:
-                return NULL_WITH_ELEMENTS
-        elif length.literal or length.value:
-            for i in range(step):
-                if (fm_bits(row.data, row.size, in_row + i, 1) if row.literal else row.value) == 0:
-                    if not length.literal or fm_load16(length.data + 2 * (in_length + i)):
-                        return NULL_WITH_ELEMENTS
-        in_length += step
-        in_row += step
-        done += step
+        first = row.first + row.count - (row.at - length.at)
+        fault = take_part(&length, row.at)
+        if fault:
+            return fault
+        if not row.run.literal and row.run.value or not length.run.literal and not length.run.value:
+            continue
+        done = 0
+        while done < length.count:
+            step = <int>min(<int64_t>64, length.count - done)
+            nulls = low_bits(step)
+            if row.run.literal:
+                nulls &= ~fm_bits(row.run.data, row.run.size, first + done, step)
+            while nulls:
+                i = length.first + done + fm_ctz64(nulls)
+                nulls &= nulls - 1
+                if not length.run.literal or fm_load16(length.run.data + 2 * i):
+                    return NULL_WITH_ELEMENTS
+            done += step
     return FINE
 
 
@@ -1219,7 +1426,7 @@ cdef void spread_booleans(uint8_t* out, int64_t count, const uint8_t* validity,
     cdef int step
     memset(out, 0, size)
     if validity == NULL:
-        add_bits(out, 0, values, count)
+        add_bits(out, 0, values, 0, count)
         return
     while row < count:
         step = <int>min(<int64_t>64, count - row)

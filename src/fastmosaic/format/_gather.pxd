@@ -262,7 +262,7 @@ cdef inline int gather(const Page* page, const int64_t* ranges, int64_t count, P
     cdef int fault
     memory[0] = NULL
     out[0] = page[0]
-    if page.row or page.kind == ARRAY_BLOCK:
+    if page.row or page.kind == ARRAY_BLOCK and page.encoding != ALL_NULL:
         return TOO_FEW
     if count > 4:
         pieces = <Piece*>malloc(count * sizeof(Piece))

@@ -87,14 +87,8 @@ def decode(
     >>> decode(encode(pa.array([["a", None], []])), pa.string()).to_pylist()
     [['a', None], []]
     """
-    return decode_lists(
-        data,
-        pa.list_(value_type),
-        element_bits(_stored(value_type)),
-        memory=Memory(memory_limit),
-        checksum=checksum,
-        strict=strict,
-    )
+    block = open_lists(data, element_bits(value_type), checksum=checksum)
+    return decode_lists(block, pa.list_(value_type), Memory(memory_limit), strict=strict)
 
 
 def rle_encode(values: Iterable[int] | pa.Array, bit_width: int) -> bytes:
@@ -129,7 +123,7 @@ def rle_decode(
         raise ValueError(
             f"invalid count {count} or bit width {bit_width}: expected at least 0, and 1 to 64"
         )
-    with _damage(data, "runs"):
+    with _damage(memoryview(data).nbytes, "runs"):
         _array.check(data, bit_width, count)
         # 8 bytes each as integers, and 8 in the list.
         Memory(memory_limit).take(16 * count)
@@ -138,6 +132,7 @@ def rle_decode(
 
 def element_bits(value_type: pa.DataType) -> int:
     """Return the bits of an element in a block; 0 for strings and binary, which vary in size."""
+    value_type = _stored(value_type)
     if arrow_types.is_boolean(value_type):
         return 1
     if arrow_types.is_decimal(value_type):
@@ -199,25 +194,52 @@ def encode_lists(lists: pa.Array, bits: int, *, ordinal: int = 0, checksum: bool
     return block
 
 
-def decode_lists(
+def open_lists(
     data: Any,
-    list_type: pa.DataType,
     bits: int,
     *,
-    memory: Memory,
     num_rows: int | None = None,
+    nullable: bool = True,
     checksum: bool = True,
-    strict: bool = True,
+    ranges: memoryview[int] | None = None,
+) -> _array.Block:
+    """Check the counts of a data block of `num_rows` lists, whose elements have `bits` bits.
+
+    Elements may be null if they are `nullable`. With `ranges`, start and stop of ascending ranges
+    of rows, the block then has only these lists.
+    """
+    with _damage(memoryview(data).nbytes):
+        block = _array.Block(data, bits=bits, checksum=checksum)
+        if num_rows is not None and block.num_arrays != num_rows:
+            raise ValueError(
+                f"the block has {block.num_arrays} arrays, but there are {num_rows} rows"
+            )
+        if max(block.num_elements, block.text_size) > MAX_OFFSET:
+            raise UnsupportedError(
+                f"a data block has {block.num_elements} elements with {block.text_size} bytes of "
+                f"text; Arrow's lists and strings are limited to {MAX_OFFSET}"
+            )
+        nulls = block.num_elements - block.num_values
+        if nulls and not nullable:
+            raise CorruptFileError(
+                f"there are {nulls} null elements, but they are declared not null"
+            )
+        if ranges is not None:
+            block.gather(ranges)
+    return block
+
+
+def decode_lists(
+    block: _array.Block, list_type: pa.DataType, memory: Memory, *, strict: bool = True
 ) -> pa.Array:
-    """Decode a data block of `num_rows` lists to `list_type`; elements have `bits` bits."""
+    """Decode the lists of a data block to `list_type`."""
     value_type = list_type.value_type
-    stored = _stored_element(value_type, bits)
-    with _damage(data):
-        block = _open(data, bits, num_rows, checksum)
+    stored = _stored_element(value_type, block.bits)
+    with _damage(block.num_bytes):
         if strict:
             _check_range(block, stored, "; strict=False reads it anyway")
         memory.take(_sizes(block, stored)[0])
-        elements = _as_type(_decode_elements(block, stored, bits, memory), value_type)
+        elements = _as_type(_decode_elements(block, stored, memory), value_type)
         validity, offsets = _decode_offsets(block, memory)
     return pa.Array.from_buffers(
         list_type,
@@ -228,53 +250,22 @@ def decode_lists(
     )
 
 
-def measure_lists(
-    data: Any, value_type: pa.DataType, bits: int, *, num_rows: int
-) -> tuple[int, int]:
+def measure_lists(block: _array.Block, value_type: pa.DataType) -> tuple[int, int]:
     """Return what `decode_lists` takes from a memory, and how many zeros it uses."""
-    stored = _stored_element(value_type, bits)
-    with _damage(data):
-        return _sizes(_open(data, bits, num_rows, checksum=True), stored)
+    return _sizes(block, _stored_element(value_type, block.bits))
 
 
-def check_lists(
-    data: Any,
-    value_type: pa.DataType,
-    bits: int,
-    *,
-    num_rows: int,
-    nullable: bool,
-    strict: bool = True,
-) -> int:
+def check_lists(block: _array.Block, value_type: pa.DataType, *, strict: bool = True) -> int:
     """Check a data block as `decode_lists` does, in memory for its stored values only.
 
-    Return how many lists are null. Elements may be null if they are `nullable`.
+    Return how many lists are null.
     """
-    stored = _stored_element(value_type, bits)
-    with _damage(data):
-        block = _open(data, bits, num_rows, checksum=True)
+    stored = _stored_element(value_type, block.bits)
+    with _damage(block.num_bytes):
         block.check(utf8=stored == pa.string())
         if strict:
             _check_range(block, stored, "; strict=False reads it anyway")
-    if block.num_values < block.num_elements and not nullable:
-        raise CorruptFileError(
-            f"there are {block.num_elements - block.num_values} null elements, but they are "
-            "declared not null"
-        )
     return block.num_arrays - block.num_valid_arrays
-
-
-def _open(data: Any, bits: int, num_rows: int | None, checksum: bool) -> _array.Block:
-    """Check the counts of a data block of `num_rows` lists."""
-    block = _array.Block(data, bits=bits, checksum=checksum)
-    if num_rows is not None and block.num_arrays != num_rows:
-        raise ValueError(f"the block has {block.num_arrays} arrays, but there are {num_rows} rows")
-    if max(block.num_elements, block.text_size) > MAX_OFFSET:
-        raise UnsupportedError(
-            f"a data block has {block.num_elements} elements with {block.text_size} bytes of "
-            f"text; Arrow's lists and strings are limited to {MAX_OFFSET}"
-        )
-    return block
 
 
 def _check_range(block: _array.Block, stored: pa.DataType, hint: str = "") -> None:
@@ -289,14 +280,13 @@ def _check_range(block: _array.Block, stored: pa.DataType, hint: str = "") -> No
 
 
 @contextmanager
-def _damage(data: Any, what: str = "array data block") -> Iterator[None]:
+def _damage(size: int, what: str = "array data block") -> Iterator[None]:
     """Turn errors of the kernels or of Arrow's checks and casts into `CorruptFileError`."""
     try:
         yield
     except MosaicError:
         raise
     except (ValueError, OverflowError) as error:  # OverflowError: a count of more than 64 bits
-        size = memoryview(data).nbytes
         raise CorruptFileError(f"{what} of {size} bytes: {error}") from error
 
 
@@ -316,16 +306,14 @@ def _has_equal_offsets(block: _array.Block) -> bool:
     return block.num_elements == 0 and block.num_valid_arrays in (0, block.num_arrays)
 
 
-def _decode_elements(
-    block: _array.Block, stored: pa.DataType, bits: int, memory: Memory
-) -> pa.Array:
+def _decode_elements(block: _array.Block, stored: pa.DataType, memory: Memory) -> pa.Array:
     count = block.num_elements
     if block.num_values == 0:
         return _nulls(stored, count, memory)
     validity = _allocate((count + 7) // 8, block.num_values < count)
     if validity is not None:
         block.fill_validity(_bytes(validity))
-    if bits:
+    if block.bits:
         values = pa.allocate_buffer((count * stored.bit_width + 7) // 8)
         block.fill_values(_bytes(values), _bytes(validity), stored.bit_width)
         buffers = [validity, values]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -13,6 +12,7 @@ from pyarrow import types as arrow_types
 from ..errors import CorruptFileError, MosaicError, located
 from ..memory import Memory
 from . import list_blocks
+from ._array import Block
 from ._decode import Batch, PageFault, Pages
 from .bucket import flat_of
 from .nested import BucketColumns, Node
@@ -66,8 +66,8 @@ class ColumnDecoder:
         self._wanted = wanted
         self._strict = strict
         self._is_flat = columns.is_flat
+        self._gathered: dict[int, Block] = {}  # some rows of blocks, by flat column
         self._blocks: dict[int, pa.Array] = {}  # decoded array data blocks, by flat column
-        self._ranges: memoryview[int] | None = None  # rows that were gathered
         self.row = 0  # rows that were decoded or skipped
         if not self._is_flat:
             self._roots = [columns.node(index) for index in wanted]
@@ -78,7 +78,6 @@ class ColumnDecoder:
 
         `ranges` are start and stop of each range, ascending.
         """
-        self._ranges = ranges
         try:
             if self._is_flat:
                 for number in self._numbers:
@@ -90,9 +89,13 @@ class ColumnDecoder:
             raise self._corrupt(fault) from fault
 
     def _gather(self, node: Node, ranges: memoryview[int]) -> None:
-        if node.type.kind == Kind.ARRAY_BLOCK:
-            return  # `_block` takes the rows
         number = self._number_of[node.flat]
+        if node.type.kind == Kind.ARRAY_BLOCK:
+            with located(column=self._columns.name(node.flat)):
+                block = self._opened(node, ranges)
+            if block is not None:
+                self._gathered[node.flat] = block
+                return
         for child in node.children:
             inner = self._number_of[child.flat]
             count = self._pages.num_rows(inner)
@@ -109,12 +112,13 @@ class ColumnDecoder:
             if self._columns.kinds[flat] != Kind.ARRAY_BLOCK:
                 spread.append(number)
                 continue
+            column_type = self._columns.node(flat).type
+            num_rows = self._pages.num_rows(number)
+            if flat in self._gathered:
+                total += sum(list_blocks.measure(self._gathered[flat], column_type, num_rows))
+                continue
             with located(column=self._columns.name(flat)):
-                total += list_blocks.size(
-                    self._pages.block(number),
-                    self._columns.node(flat).type,
-                    self._pages.num_rows(number),
-                )
+                total += list_blocks.size(self._pages.block(number), column_type, num_rows)
         return total + self._pages.bound(spread)
 
     def decode(self, count: int, batch: Batch, places: Sequence[int], memory: Memory) -> None:
@@ -148,8 +152,8 @@ class ColumnDecoder:
         """Return the memory of a column, and how many zeros it uses."""
         number = self._number_of[node.flat]
         if node.type.kind == Kind.ARRAY_BLOCK:
-            rows = self._pages.num_rows(number)  # it is decoded as a whole
-            return list_blocks.measure(self._pages.block(number), node.type, rows)
+            rows = self._pages.num_rows(number)  # all lists are decoded at once
+            return list_blocks.measure(self._opened(node), node.type, rows)
         if not node.children:
             return self._pages.measure([number], [count])
         total, nulls = self._pages.skip_lists(number, count)
@@ -198,10 +202,10 @@ class ColumnDecoder:
     def _check(self, node: Node, count: int) -> int:
         number = self._number_of[node.flat]
         if node.type.kind == Kind.ARRAY_BLOCK:
-            block = self._pages.block(number)
+            block = self._opened(node)
             if block is None:
                 return count
-            return list_blocks.check(block, node.type, count, strict=self._strict)
+            return list_blocks.check(block, node.type, strict=self._strict)
         if not node.children:
             return self._pages.check(number, count)
         total, nulls = self._pages.skip_lists(number, count)
@@ -282,34 +286,26 @@ class ColumnDecoder:
 
     def _block(self, node: Node, memory: Memory) -> pa.Array:
         """Return all lists of an array data block."""
-        number = self._number_of[node.flat]
         if node.flat not in self._blocks:
-            lists = list_blocks.decode(
-                self._pages.block(number),
-                node.type,
-                self._pages.num_rows(number),
-                memory,
-                strict=self._strict,
+            num_rows = self._pages.num_rows(self._number_of[node.flat])
+            self._blocks[node.flat] = list_blocks.decode(
+                self._opened(node), node.type, num_rows, memory, strict=self._strict
             )
-            if self._ranges is not None:
-                lists = _taken(lists, self._ranges)
-                memory.take(lists.nbytes)
-            self._blocks[node.flat] = lists
+            self._gathered.pop(node.flat, None)
         return self._blocks[node.flat]
+
+    def _opened(self, node: Node, ranges: memoryview[int] | None = None) -> Block | None:
+        """Return an array data block, or None if all of its lists are null."""
+        if node.flat in self._gathered:
+            return self._gathered[node.flat]
+        number = self._number_of[node.flat]
+        return list_blocks.opened(
+            self._pages.block(number), node.type, self._pages.num_rows(number), ranges
+        )
 
     def _corrupt(self, fault: PageFault) -> CorruptFileError:
         flat = flat_of(self._columns, self._wanted)[list(self._numbers).index(fault.column)]
         return CorruptFileError(str(fault), column=self._columns.name(flat))
-
-
-def _taken(lists: pa.Array, ranges: memoryview[int]) -> pa.Array:
-    """Return ranges of rows of an array."""
-    numbers = array("q")
-    for start, stop in zip(ranges[::2], ranges[1::2], strict=True):
-        numbers.extend(range(start, stop))
-    return lists.take(
-        pa.Array.from_buffers(pa.int64(), len(numbers), [None, pa.py_buffer(numbers)])
-    )
 
 
 def _assembled(node: Node, lists: Mapping[int, _Lists], leaves: Mapping[int, pa.Array]) -> pa.Array:

@@ -11,9 +11,17 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from ..errors import CorruptFileError, UnsupportedError
+from ..errors import UnsupportedError
 from ..memory import Memory
-from .array_block import check_lists, decode_lists, element_bits, encode_lists, measure_lists
+from ._array import Block
+from .array_block import (
+    check_lists,
+    decode_lists,
+    element_bits,
+    encode_lists,
+    measure_lists,
+    open_lists,
+)
 from .types import ColumnType, Kind
 from .wire import Cursor
 
@@ -29,66 +37,66 @@ def encode(chunks: Sequence[pa.Array], column_type: ColumnType) -> bytes | None:
     return encode_lists(lists, _bits(column_type))
 
 
+def opened(
+    data: memoryview | None,
+    column_type: ColumnType,
+    num_rows: int,
+    ranges: memoryview[int] | None = None,
+) -> Block | None:
+    """Check the counts of a block of `num_rows` lists; with `ranges`, keep only these rows.
+
+    Return None if there is no block, because all lists are null.
+    """
+    if data is None:
+        return None
+    (element,) = column_type.children
+    return open_lists(
+        data,
+        _bits(column_type),
+        num_rows=num_rows,
+        nullable=element.nullable,
+        ranges=ranges,
+    )
+
+
 def decode(
-    block: memoryview | None,
+    block: Block | None,
     column_type: ColumnType,
     num_rows: int,
     memory: Memory,
     *,
     strict: bool = True,
 ) -> pa.Array:
-    """Decode a block of `num_rows` lists; without a block, all of them are null."""
+    """Decode the lists of a block; without a block, there are `num_rows` nulls."""
     if block is None:
         zeros = memory.zeros(4 * (num_rows + 1))
         elements = pa.array([], column_type.children[0].arrow)
         return pa.Array.from_buffers(
             column_type.arrow, num_rows, [zeros, zeros], num_rows, children=[elements]
         )
-    lists = decode_lists(
-        block,
-        column_type.arrow,
-        _bits(column_type),
-        memory=memory,
-        num_rows=num_rows,
-        strict=strict,
-    )
-    (element,) = column_type.children
-    if lists.values.null_count and not element.nullable:
-        raise CorruptFileError(
-            f"there are {lists.values.null_count} null elements, but they are declared not null"
-        )
-    return lists
+    return decode_lists(block, column_type.arrow, memory, strict=strict)
 
 
-def check(block: memoryview, column_type: ColumnType, num_rows: int, *, strict: bool = True) -> int:
+def check(block: Block, column_type: ColumnType, *, strict: bool = True) -> int:
     """Check a block as decoding it does, without the memory of the lists; return the null lists."""
-    (element,) = column_type.children
-    return check_lists(
-        block,
-        column_type.arrow.value_type,
-        _bits(column_type),
-        num_rows=num_rows,
-        nullable=element.nullable,
-        strict=strict,
-    )
+    return check_lists(block, column_type.arrow.value_type, strict=strict)
 
 
-def measure(block: memoryview | None, column_type: ColumnType, num_rows: int) -> tuple[int, int]:
+def measure(block: Block | None, column_type: ColumnType, num_rows: int) -> tuple[int, int]:
     """Return what `decode` takes from a memory, and how many zeros it uses."""
     if block is None:
         return 0, 4 * (num_rows + 1)
-    arrow = column_type.arrow.value_type
-    return measure_lists(block, arrow, _bits(column_type), num_rows=num_rows)
+    return measure_lists(block, column_type.arrow.value_type)
 
 
-def size(block: memoryview | None, column_type: ColumnType, num_rows: int) -> int:
-    """Return the memory of the lists of a block at most; `decode` checks its counts."""
-    if block is None:
+def size(data: memoryview | None, column_type: ColumnType, num_rows: int) -> int:
+    """Return the memory of the lists of a block at most; `opened` checks its counts."""
+    if data is None:
         return 4 * (num_rows + 1)
-    count = Cursor(block).varint()
+    count = Cursor(data).varint()
     bits = column_type.children[0].arrow.bit_width if _bits(column_type) else 32
     bitmaps = (num_rows + count) // 8 + 2
-    return 4 * (num_rows + 2) + count * bits // 8 + bitmaps + len(block)
+    return 4 * (num_rows + 2) + count * bits // 8 + bitmaps + len(data)
 
 
 def _bits(column_type: ColumnType) -> int:
