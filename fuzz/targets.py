@@ -13,6 +13,7 @@ import os
 import sys
 import tempfile
 import zlib
+from array import array
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -36,9 +37,11 @@ from fastmosaic.dataset.version import Version
 from fastmosaic.file import stored
 from fastmosaic.format import user_schema
 from fastmosaic.format.annex import ANNEX_MAGIC, Annex
+from fastmosaic.format.array_block import decode_lists, element_bits, open_lists
 from fastmosaic.format.file_schema import FileSchema
 from fastmosaic.format.schema import SchemaBlock
 from fastmosaic.format.wire import crc32c
+from fastmosaic.memory import Memory
 from fastmosaic.storage.source import open_source
 
 from . import model, mutate, tables, theirs, tokens
@@ -580,11 +583,13 @@ def blocks(data: bytes, rng: Random) -> int:
     whole = body + crc32c(body).to_bytes(4, "little")
     again, error = attempt(lambda: array_block.decode(whole, arrow))
     require((made is None) == (again is None), f"only with or without a checksum: {error}")
+    step("some lists")
+    size = _some_lists(body, arrow, made, rng)
     step("runs")
     width, count = rng.choice([1, 16, 64]), rng.choice([0, 1, 8, 100, 1 << 20, 1 << 40])
     attempt(lambda: array_block.rle_decode(body, width, count))
     if made is None:
-        return 0
+        return size
     step("validate")
     if arrow != pa.date64():  # a block keeps its milliseconds, also those within a day
         valid_array(made)
@@ -603,6 +608,27 @@ def blocks(data: bytes, rng: Random) -> int:
         back = array_block.decode(encoded, arrow)
         same(pa.table({"a": back}), pa.table({"a": made}), "encode and decode")
     return made.nbytes
+
+
+def _some_lists(body: bytes, arrow: pa.DataType, made: pa.Array | None, rng: Random) -> int:
+    """Some lists of a block are those of the whole block, if it can be decoded."""
+    count = rng.choice([1, 3, 100, 1 << 20]) if made is None else len(made)
+    edges = sorted({rng.randrange(count + 1) for _ in range(rng.choice([2, 4, 10]))})
+    pairs = list(zip(edges[::2], edges[1::2], strict=False))
+    ranges = memoryview(array("q", [edge for pair in pairs for edge in pair]))
+
+    def decode() -> pa.Array:
+        opened = open_lists(body, element_bits(arrow), checksum=False, ranges=ranges)
+        return decode_lists(opened, pa.list_(arrow), Memory())
+
+    some, error = attempt(decode)
+    if made is not None:
+        require(some is not None, f"all lists are decoded, but not some of them: {error}")
+        parts = pa.chunked_array([made.slice(a, b - a) for a, b in pairs], made.type)
+        same(pa.table({"a": some}), pa.table({"a": parts}), "some lists")
+    elif some is not None and arrow != pa.date64():
+        valid_array(some)
+    return 0 if some is None else some.nbytes
 
 
 # ---- names and types
