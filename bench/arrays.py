@@ -46,6 +46,8 @@ The differences are:
 - A block stores elements as Arrow does. Columns need a dictionary lookup when they are written, and the byte order of
   numbers is changed. A block has its own checksum in addition to zstd's.
 - A list in a block can have at most 65,535 elements.
+- `take`, `sample` and `lookup` decode only the lists of the rows that they read, in both layouts. With blocks, they
+  also verify the checksum of the whole block.
 
 Use blocks for files that must have the same layout as in Kudu. After zstd compression they are not smaller, except by
 a little where lengths repeat in long runs. Where lengths vary or elements repeat, columns are smaller.
