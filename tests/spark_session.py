@@ -40,11 +40,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.hook.pytest_deselected(items=absent)
         items[:] = [item for item in items if item not in absent]
     for item in items:
-        if not isinstance(item, pytest.Function):
-            continue
-        # Tests of documentation ask for the session while they run; their names tell.
-        is_page = item.module.__name__.endswith("test_docs") and "spark" in item.name
-        if "spark" in item.fixturenames or is_page:
+        if isinstance(item, pytest.Function) and "spark" in item.fixturenames:
             item.add_marker(pytest.mark.xdist_group("spark"))
 
 

@@ -75,8 +75,14 @@ def test_what_is_public_has_an_example(name):
         assert doctest.DocTestFinder(recurse=False).find(PUBLIC[name])[0].examples
 
 
+def with_spark(names, uses):
+    """Names as parameters, of which those that use Spark share its session."""
+    group = pytest.mark.xdist_group("spark")
+    return [pytest.param(name, marks=group if uses(name) else ()) for name in names]
+
+
 @PANDAS
-@pytest.mark.parametrize("name", WITH_DOCTESTS)
+@pytest.mark.parametrize("name", with_spark(WITH_DOCTESTS, lambda name: ".spark" in name))
 def test_the_examples_of_docstrings_run(name, request, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     if name.startswith("fastmosaic.spark"):
@@ -120,7 +126,9 @@ def test_every_block_is_of_a_kind_that_is_run_or_of_none(name):
 
 
 @PANDAS
-@pytest.mark.parametrize("name", WITH_EXAMPLES)
+@pytest.mark.parametrize(
+    "name", with_spark(WITH_EXAMPLES, lambda name: "fastmosaic.spark" in python_of(name))
+)
 def test_the_examples_of_a_page_run(name, request, tmp_path, monkeypatch):
     """In order, in one directory; those in Python see the names of those before."""
     monkeypatch.chdir(tmp_path)
