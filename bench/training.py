@@ -67,6 +67,8 @@ class Plan:
     seconds: float = 4  # that the turns of a case take at least
 
 
+GOLDEN_RATIO = (5**0.5 - 1) / 2
+
 FULL = Plan()
 QUICK = Plan(columns=500, features=50, files=10, wide=1_000, turns=3, seconds=1)
 
@@ -76,13 +78,13 @@ def floats(
 ) -> pa.Table:
     """A key, and float32 features: measurements with two decimals, and numbers with random bits.
 
-    `decimals` is the share of the former.
+    `decimals` is the share of the former, also among columns at equal distances.
     """
     rng = np.random.default_rng(seed)
     columns = [pa.array(np.arange(first, first + num_rows))]
     for number in range(num_columns):
         values = rng.normal(rng.uniform(0, 100), 5, num_rows)
-        if number * decimals % 1 < decimals:
+        if number * GOLDEN_RATIO % 1 < decimals:
             values = values.round(2)
         columns.append(pa.array(values.astype(np.float32)))
     return pa.table(columns, [KEY, *names_of(num_columns)])
