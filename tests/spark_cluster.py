@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from spark_faults import wait_for
-from spark_jvm import CONF, OPTIONS
+from spark_jvm import CONF, OPTIONS, PATH
 
 MASTER = "127.0.0.1"
 HOSTS = ("127.0.0.2", "127.0.0.3")  # Spark has speculative tasks run on another host
@@ -171,7 +171,7 @@ class Cluster:
             "JAVA_TOOL_OPTIONS": f"{OPTIONS} -Djava.io.tmpdir={scratch}",
             "TMPDIR": str(scratch),
             # The root is for the modules of tests, whose names begin with `tests`.
-            "PYTHONPATH": os.pathsep.join(map(str, (tests.parent / "src", tests, tests.parent))),
+            "PYTHONPATH": os.pathsep.join((PATH, str(tests.parent))),
         }
 
 

@@ -1,10 +1,11 @@
-"""The settings of Spark in tests, and an archive of classes with which its JVM starts faster.
+"""The environment of Spark in tests, and an archive of classes with which its JVM starts faster.
 
     python tests/spark_jvm.py       makes the archive
 
 ARCHIVE  the archive, in the environment of this Python; tests do without it if there is none
 OPTIONS  of all JVMs in tests
 CONF     settings of all sessions in tests
+PATH     `PYTHONPATH` of processes that start sessions, and so of their workers
 
 Tests start many JVMs, which spend much of their first seconds on loading classes. A JVM ignores
 an archive that was made by another version of Java or for another class path.
@@ -12,11 +13,14 @@ an archive that was made by another version of Java or for another class path.
 
 from __future__ import annotations
 
+import os
 import sys
 import tempfile
 from pathlib import Path
 from typing import Final
 
+TESTS: Final = Path(__file__).parent
+PATH: Final = os.pathsep.join(map(str, (TESTS.parent / "src", TESTS, TESTS / "spark_python")))
 ARCHIVE: Final = Path(sys.prefix) / "spark.jsa"
 # Tests are short: optimizing code costs more than it saves.
 QUICK: Final = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData -Xlog:disable"

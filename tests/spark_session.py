@@ -9,17 +9,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from spark_jvm import CONF
+from spark_jvm import CONF, PATH
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-TESTS = Path(__file__).parent
-SOURCE = TESTS.parent / "src"
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -49,12 +45,11 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """A session on two cores that tries tasks three times; its files are in a temporary directory."""
     from fastmosaic.spark.sessions import session
 
-    paths = [str(SOURCE), str(TESTS), *filter(None, [os.environ.get("PYTHONPATH")])]
-    os.environ["PYTHONPATH"] = os.pathsep.join(paths)  # the workers' too
+    paths = [PATH, *filter(None, [os.environ.get("PYTHONPATH")])]
+    os.environ["PYTHONPATH"] = os.pathsep.join(paths)
     directory = tmp_path_factory.mktemp("spark")
     conf = {
         **CONF,
-        "spark.python.daemon.module": "spark_daemon",
         "spark.local.dir": str(directory / "local"),
         "spark.sql.warehouse.dir": str(directory / "warehouse"),
     }

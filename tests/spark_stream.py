@@ -25,12 +25,12 @@ from typing import Any, Final
 
 from pyspark.sql.datasource import WriterCommitMessage
 from pyspark.sql.types import StructType
+from spark_jvm import CONF, PATH
 
 from fastmosaic.spark.source import commit as commit_module
 from fastmosaic.spark.source.source import MosaicDataSource, StreamWriter
 from fastmosaic.storage import moves as moves_module, staging as staging_module
 
-TESTS: Final = Path(__file__).parent
 LIMIT: Final = 300.0  # seconds: only a driver that hangs gets there
 
 _CONFIG: Final = "FASTMOSAIC_TEST_KILL"
@@ -72,11 +72,10 @@ class Query:
             "kill": kill,
             "batch": self.batches - 1,
         }
-        path = [str(TESTS.parent / "src"), str(TESTS)]
         environment = os.environ | self.environment | {_CONFIG: json.dumps(config)}
         process = subprocess.Popen(
             [sys.executable, "-c", "import spark_stream; spark_stream.main()"],
-            env=environment | {"PYTHONPATH": os.pathsep.join(path)},
+            env=environment | {"PYTHONPATH": PATH},
             cwd=self.directory,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -100,14 +99,12 @@ class Query:
 
 def main() -> None:
     """Run the query: the driver."""
-    from spark_jvm import CONF
-
     from fastmosaic.spark import session
 
     config = json.loads(os.environ[_CONFIG])
     os.environ[_GROUP] = str(os.getpgid(0))
     Path(config["notes"]).unlink(missing_ok=True)
-    spark = session("killed", "local[2]", **CONF, **{"spark.python.daemon.module": "spark_daemon"})
+    spark = session("killed", "local[2]", **CONF)
     spark.dataSource.register(Killed)
     query = (
         spark.readStream.schema("id long, p int")

@@ -20,6 +20,7 @@ import pyarrow.json
 import pytest
 from pyarrow import csv, feather, orc, parquet as pq
 from spark_faults import LIMIT, Faulty, wait_for
+from spark_jvm import PATH
 
 import fastmosaic as fm
 from fastmosaic.cli import main
@@ -34,8 +35,7 @@ from fastmosaic.spark.jobs.verify import verify
 pytest_plugins = ["spark_session"]
 pytestmark = pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas")
 
-TESTS = Path(__file__).parents[1]
-SOURCE = TESTS.parent / "src"
+SOURCE = Path(__file__).parents[2] / "src"
 ROWS = 200
 
 
@@ -427,7 +427,7 @@ convert(spark, src, dst, filesystem=Obstructed("5.parquet", obstacle, "all"), ta
 
 
 def environment():
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (SOURCE, TESTS)))}
+    return {**os.environ, "PYTHONPATH": PATH}
 
 
 def write_files(path, count):

@@ -1,18 +1,16 @@
 """Many queries in one session leave nothing behind: threads, descriptors, objects of py4j, memory."""
 
 import json
+import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from spark_faults import LIMIT
-from spark_jvm import CONF
+from spark_jvm import CONF, PATH
 
 import fastmosaic as fm
-
-TESTS = Path(__file__).parents[1]
 
 # In a process of its own, so that other tests leave nothing behind in it.
 PROGRAM = """
@@ -129,7 +127,7 @@ def test_queries_from_four_threads_leave_nothing_behind(tmp_path, queries):
         text=True,
         timeout=LIMIT,
         check=False,
-        cwd=TESTS,
+        env={**os.environ, "PYTHONPATH": PATH},
     )
     assert done.returncode == 0, done.stderr[-5000:]
     _, before, last = states = json.loads(done.stdout.splitlines()[-1])  # the first ones warm up

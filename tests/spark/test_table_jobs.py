@@ -19,6 +19,7 @@ from pyarrow import fs as pafs
 from pyspark.errors import AnalysisException, ArithmeticException, ParseException
 from servers import s3_uris
 from spark_faults import Counted, Faulty, Obstacle, Obstructed, wait_for
+from spark_jvm import PATH
 
 import fastmosaic as fm
 import fastmosaic.spark as fs
@@ -30,8 +31,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"),
 ]
 
-TESTS = Path(__file__).parents[1]
-SOURCE = TESTS.parent / "src"
 FILES, ROWS = 5, 40  # of a table, and of each of its files
 SECRET = "a-secret-of-forty-characters-for-tests-1"
 OLD = time.time() - 30 * 24 * 3600
@@ -487,7 +486,7 @@ print("end")
 def start(what, path, obstacle, name="-", hook="-"):
     return subprocess.Popen(
         [sys.executable, "-W", "ignore", "-c", SCRIPT, what, path, str(obstacle), name, hook],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (SOURCE, TESTS)))},
+        env={**os.environ, "PYTHONPATH": PATH},
         stderr=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,

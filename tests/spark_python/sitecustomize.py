@@ -1,13 +1,13 @@
-"""The process that Spark forks the Python workers of tests from.
+"""Import what Python workers of Spark need in the processes that Spark forks them from.
 
-It imports what most workers need, so that not each of them does. The setting
-`spark.python.daemon.module` names it.
+Python imports this module when it starts, if this folder is on its path. So not every worker imports
+pyarrow, PySpark and fastmosaic again. The setting `spark.python.daemon.module` would do the same, but
+only for workers of tasks, not for those that plan and commit what data sources read and write.
 """
 
 import importlib
+import sys
 from contextlib import suppress
-
-from pyspark.daemon import manager
 
 MODULES = (
     "pyarrow.compute",
@@ -17,8 +17,7 @@ MODULES = (
     "fastmosaic.spark.source.source",
 )
 
-if __name__ == "__main__":
+if sys.orig_argv[1:3] == ["-m", "pyspark.daemon"]:
     for name in MODULES:
         with suppress(ImportError):  # one test has workers without this package
             importlib.import_module(name)
-    manager()
