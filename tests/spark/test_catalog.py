@@ -239,7 +239,7 @@ def test_functions_of_the_catalog(t):
     assert t.spark.table("t").count() == 4
 
 
-def test_describe(t):
+def test_describe(t, monkeypatch):
     assert t.sql("describe lake.t")[-3:] == [
         ("day", "string", None),
         ("day", "string", None),
@@ -251,6 +251,10 @@ def test_describe(t):
     for one in ("version=2", "rows=4", "files=3", "operation=append"):
         assert one in found["Table Properties"]
     assert "PARTITIONED BY (day)" in t.sql("show create table lake.t")[0][0]
+    monkeypatch.chdir(t.path.parent)
+    fs.catalog(t.spark, "relative", t.path.name)
+    found = {row[0]: row[1] for row in t.sql("describe extended relative.t")}
+    assert found["Location"] == str(t.path / "t")
 
 
 def test_rename_and_drop(t):
@@ -259,6 +263,9 @@ def test_rename_and_drop(t):
     assert t.error("select * from lake.t") == "TABLE_OR_VIEW_NOT_FOUND"
     t.sql("create table lake.w (x int)")
     assert t.error("alter table lake.w rename to ns.u") == "TABLE_OR_VIEW_ALREADY_EXISTS"
+    t.sql("alter table lake.w rename to lake.ns.v", "alter table lake.ns.v rename to lake.w")
+    with pytest.raises(PySparkException, match=r"there is no namespace no\.where in lake"):
+        t.sql("alter table lake.w rename to no.where.u")
     t.sql("drop table lake.ns.u", "drop table lake.w purge", "drop table if exists lake.w")
     assert t.sql("show tables in lake") == []
     t.sql("create table lake.t (other string)")

@@ -162,7 +162,14 @@ class CatalogProxy(Guarded):
         return self._lake.drop(*_place(identifier))
 
     def renameTable(self, source: Any, target: Any) -> None:
-        self._lake.rename(_place(source), _place(target))
+        namespace, name = _place(target)
+        # Spark does not look for the name of a catalog here.
+        if namespace[:1] == (self._name,) and not self._lake.is_namespace(namespace):
+            namespace = namespace[1:]
+        # It does not expect this method to raise its own exception either.
+        if not self._lake.is_namespace(namespace):
+            raise ValueError(f"there is no namespace {'.'.join(namespace)} in {self._name}")
+        self._lake.rename(_place(source), (namespace, name))
 
     # ---- tables that are created with their rows
 

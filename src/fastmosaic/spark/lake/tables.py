@@ -76,7 +76,9 @@ class LakeTable:
     @property
     def properties(self) -> dict[str, str]:
         """What DESCRIBE EXTENDED shows."""
-        place = join(self.lake.name, self.path.removeprefix(self.lake.path).lstrip("/"))
+        place = self.path
+        if self.lake.filesystem is not None:
+            place = join(self.lake.name, self.path.removeprefix(self.lake.path).lstrip("/"))
         found = {"provider": "mosaic", "location": place, "kind": self.kind}
         found["is_managed_location"] = "true"
         if self.state is not None:
