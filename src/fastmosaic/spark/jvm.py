@@ -117,18 +117,27 @@ class Jvm:
         return Py4JJavaError("", self.java_error(error))
 
     def java_error(self, error: Exception) -> Any:
-        """Return an exception of the JVM. Spark shows the message of most of them as it is."""
+        """Return an exception of the JVM, of a class that PySpark shows without the JVM's stack."""
         message = "\n".join([str(error), *getattr(error, "__notes__", ())])
         if isinstance(error, ConflictError):
-            name = "java.util.ConcurrentModificationException"
-        elif isinstance(error, NotImplementedError):
-            name = "java.lang.UnsupportedOperationException"
-        elif isinstance(error, ValueError | TypeError | FileNotFoundError | KeyError):
-            name = "java.lang.IllegalArgumentException"
-        else:
-            name = "java.lang.RuntimeException"
-            message = f"{type(error).__name__}: {message}"
-        return self._class(name)(message)
+            return self._spark_error(message)
+        if isinstance(error, NotImplementedError):
+            return self._class("java.lang.UnsupportedOperationException")(message)
+        if isinstance(error, ValueError | TypeError | FileNotFoundError | KeyError):
+            return self._class("java.lang.IllegalArgumentException")(message)
+        return self._spark_error(f"{type(error).__name__}: {message}")
+
+    def _spark_error(self, message: str) -> Any:
+        """Return a SparkRuntimeException with only this message."""
+        parameters = self._class("java.util.HashMap")()
+        parameters.put("errorMessage", message)
+        return self._class("org.apache.spark.SparkRuntimeException")(
+            "_LEGACY_ERROR_USER_RAISED_EXCEPTION",
+            self._class("org.apache.spark.api.python.PythonUtils").toScalaMap(parameters),
+            None,
+            self.array("org.apache.spark.QueryContext", []),
+            "",
+        )
 
     # ---- return values of the proxies
 
