@@ -1,6 +1,7 @@
 """Writing from Spark: what appears when, whatever fails; modes, partitions, streams."""
 
 import datetime
+import os
 from decimal import Decimal
 from pathlib import Path
 
@@ -456,6 +457,10 @@ def test_a_batch_that_comes_again_is_not_written_again(stream, tmp_path):
     stream([[1, 2], [3]], path)
     forget(tmp_path, 1)
     before = visible(path)
+    (marks,) = (path / "_commits").iterdir()
+    (marks / "0").touch()  # as if the process had been killed before it removed this
+    stream([], path)
+    assert (visible(path), os.listdir(marks)) == (before, ["1"])
     stream([[4]], path)
     assert ids(path) == [1, 2, 3, 4]
     assert set(before) < set(visible(path))

@@ -254,15 +254,18 @@ class StreamWriteJob:
         committed = [
             int(name) for name in files_below(staging.filesystem, f"{staging.base_dir}/{log}")
         ]
-        if not files or batch <= max(committed, default=-1):
+        newest = max(committed, default=-1)
+        if not files or batch <= newest:
             staging.abandon()
-            return
-        entry = f"{log}/{batch}"
-        with suppress(FileExistsError):  # an interrupted commit left it; the file is empty
-            staging.open(entry).commit()
-        staging.commit([*files, entry])
+        else:
+            entry = f"{log}/{batch}"
+            with suppress(FileExistsError):  # an interrupted commit left it; the file is empty
+                staging.open(entry).commit()
+            staging.commit([*files, entry])
+            newest = batch
         for number in committed:
-            storage.delete_file(f"{staging.base_dir}/{log}/{number}")
+            if number < newest:
+                storage.delete_file(f"{staging.base_dir}/{log}/{number}")
 
     def abort(self, messages: Iterable[Any]) -> None:
         """Remove the files if a message has the query id; otherwise the next commit removes them.
