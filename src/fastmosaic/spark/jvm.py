@@ -128,7 +128,10 @@ class Jvm:
         return self._spark_error(f"{type(error).__name__}: {message}")
 
     def _spark_error(self, message: str) -> Any:
-        """Return a SparkRuntimeException with only this message."""
+        """Return a SparkRuntimeException.
+
+        Its condition is the one that all versions of Spark have whose message is just what is passed.
+        """
         parameters = self._class("java.util.HashMap")()
         parameters.put("errorMessage", message)
         return self._class("org.apache.spark.SparkRuntimeException")(

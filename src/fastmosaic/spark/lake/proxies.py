@@ -166,7 +166,7 @@ class CatalogProxy(Guarded):
         # Spark does not look for the name of a catalog here.
         if namespace[:1] == (self._name,) and not self._lake.is_namespace(namespace):
             namespace = namespace[1:]
-        # It does not expect this method to raise its own exception either.
+        # Spark's exception for it is not declared for this method: it would not get through.
         if not self._lake.is_namespace(namespace):
             raise ValueError(f"there is no namespace {'.'.join(namespace)} in {self._name}")
         self._lake.rename(_place(source), (namespace, name))
