@@ -181,8 +181,8 @@ every number on this page.
   compresses. In *{DECIMALS}*, all have two decimals.
 - Peers read columns, which are written into a NumPy array in column-major order one after another. All results are
   compared with each other before they are measured.
-- *{FLOOR}* reads and decompresses the blocks that `read_matrix` needs, on all cores, and decodes nothing: no reader of these
-  files can be faster.
+- *{FLOOR}* reads and decompresses the blocks that `read_matrix` needs, on all cores, and decodes nothing. It is about the
+  least that any reader of these files needs.
 - Keys are row numbers, so the files are sorted by them.
 - Rows are read from a handle that is opened before. With `cache`, all frames are in it.
 - The epoch reads {plan["epoch"]["features"]} of {plan["epoch"]["columns"]:,} columns, with two decimals, in batches of {plan["epoch"]["batch_size"]}. fastmosaic shuffles rows within a buffer of
